@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import AccuracyError
-from tritonproof.client.requests import StreamedAnswers, StreamedRequest
+from tritonproof.client.streams import StreamedAnswers, StreamedRequest
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.serve.server import Server

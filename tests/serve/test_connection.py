@@ -24,8 +24,9 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel, StreamedRequest, converse
+from tritonproof.client.requests import ServedModel
 from tritonproof.client.shared_memory import shared_region
+from tritonproof.client.streams import StreamedRequest, converse
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob

@@ -11,7 +11,7 @@ from tests.helpers import present
 from tests.toy import samples_of
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
-from tritonproof.client.requests import StreamedRequest, converse
+from tritonproof.client.streams import StreamedRequest, converse
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.repository_case import send_first_request
 from tritonproof.safe_io.arrays import values_of

@@ -9,14 +9,8 @@ from tritonproof.accuracy.answer_comparison import compare_answers, typical_diff
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
 from tritonproof.base.errors import AccuracyError
-from tritonproof.client.requests import (
-    Answer,
-    StreamedAnswers,
-    StreamedRequest,
-    converse,
-    sequence_of,
-    single_answer,
-)
+from tritonproof.client.requests import Answer, single_answer
+from tritonproof.client.streams import StreamedAnswers, StreamedRequest, converse, sequence_of
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server

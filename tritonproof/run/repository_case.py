@@ -15,7 +15,7 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
-from tritonproof.client.requests import StreamedRequest, converse, sequence_of
+from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.gates.context import LoadedAs
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
