@@ -46,7 +46,7 @@ def test_several_groups_of_instances_stay_as_they_are(
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
-def test_arrangement_that_changes_answers_is_left_out(
+def test_configuration_that_changes_answers_is_left_out(
     search_of: SearchOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     findings = (AnswerFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))

@@ -21,7 +21,7 @@ from tritonproof.search.trials import OperatingPoint
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = SearchSpace(OWN, "cpu", 2)
 ALONE = SearchSpace(OWN, "cpu", 2, 1, frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"}))
-"""A space of one arrangement."""
+"""A space of one configuration."""
 PASS_S, FRESH = 0.3, 10
 
 

@@ -64,7 +64,7 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
     assert max(rates) < 1.1 * exact
 
 
-def test_faster_arrangement_wins_with_scheduled_load() -> None:
+def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
     _winner, entry = server.search(POISSON)
     point = entry.result.point
@@ -214,15 +214,15 @@ def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
 
 def test_search_takes_few_measurements_and_loads() -> None:
     for measurer, _winner, entry in searched(SearchGoal(7, 99)):
-        arrangements = [probed.candidate.arrangement for probed in measurer.probes]
-        changes = sum(before != after for before, after in itertools.pairwise(arrangements))
+        configurations = [probed.candidate.configuration for probed in measurer.probes]
+        changes = sum(before != after for before, after in itertools.pairwise(configurations))
         assert entry.configurations == sum("configuration" in text for text in measurer.activities) == 9
         assert len(measurer.probes) <= 90
         assert changes <= 9 + 4 + 2
         assert len(measurer.reruns) <= 4
 
 
-def test_impossible_budget_fails_with_nearest_arrangement() -> None:
+def test_impossible_budget_fails_with_nearest_configuration() -> None:
     measurer = SimulatedMeasurer()
     winner, entry = measurer.search(SearchGoal(0.5, 99))
     assert (entry.verdict, entry.lead, winner.operating_point.rung) == ("failed", None, 0)
@@ -279,11 +279,11 @@ def test_own_deployment_of_model_is_tried_and_rerun_beside_the_best() -> None:
     measurer = SimulatedMeasurer()
     space = dataclasses.replace(SPACE, own_deployment=odd, own_scenario="online")
     measurer.search(SearchGoal(7, 99), space)
-    assert ("online", odd) in {probed.candidate.arrangement for probed in measurer.probes}
-    assert ("online", odd) in {one.candidate.arrangement for one in measurer.reruns[0]}
+    assert ("online", odd) in {probed.candidate.configuration for probed in measurer.probes}
+    assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}
 
 
-def test_arrangement_that_fails_to_load_is_left_out() -> None:
+def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised. A lead over others is none over a model's own."""
 
     def with_at_most(instances: int, candidate: Candidate, load: float) -> float:

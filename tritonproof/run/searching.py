@@ -134,7 +134,7 @@ class RepositorySearch:
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.gate_context
         _ = run.answer_check  # computed now, with the model's own configuration
-        self.loaded_arrangement: object = None  # None for the model's own configuration
+        self.loaded_configuration: object = None  # None for the model's own configuration
 
     def space(self, goal: SearchGoal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -155,13 +155,13 @@ class RepositorySearch:
         )
 
     def load(self, candidate: Candidate) -> None:
-        """Load a candidate's arrangement, unless it is loaded, and check that no answer changes. Raises
+        """Load a candidate's configuration, unless it is loaded, and check that no answer changes. Raises
         ProofError if it does not load, AccuracyError if an answer changes."""
-        if candidate.arrangement != self.loaded_arrangement:
-            self.loaded_arrangement = None
+        if candidate.configuration != self.loaded_configuration:
+            self.loaded_configuration = None
             with self.run.hold_machine(exclusive=False):
                 self._load(candidate)
-            self.loaded_arrangement = candidate.arrangement
+            self.loaded_configuration = candidate.configuration
         self.run.loader.ensure_loaded("online")
 
     def _load(self, candidate: Candidate) -> None:
@@ -176,7 +176,7 @@ class RepositorySearch:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
-        """The config.pbtxt with the winner's arrangement, and its differences from the model's own."""
+        """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
         if self.model.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"

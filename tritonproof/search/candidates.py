@@ -71,14 +71,14 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An arrangement with its possible load points, from light to heavy."""
+    """A configuration with its possible load points, from light to heavy."""
 
     scenario: Scenario
     deployment: Deployment
     ladder: tuple[LoadPoint, ...]
 
     @property
-    def arrangement(self) -> tuple[Scenario, Deployment]:
+    def configuration(self) -> tuple[Scenario, Deployment]:
         """The deployment with its scenario, which the candidate's config.pbtxt sets."""
         return self.scenario, self.deployment
 
@@ -180,7 +180,7 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
 
 
 def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
-    """`config` with a candidate's arrangement; `completed`, the server's own version of it, has instances."""
+    """`config` with what a candidate sets; `completed`, the server's own version of it, has instances."""
     changed = type(config)()
     changed.CopyFrom(config)
     count = candidate.deployment.instances

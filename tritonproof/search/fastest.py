@@ -1,8 +1,8 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is an arrangement, a deployment for a scenario, with its possible load points. Its trial has a few
-probes, short passes at the load points where they help most. The most promising trials get more probes; the
+A candidate is a configuration, a deployment for a scenario, with its possible load points. Its trial has
+probes, a few short passes at the load points where they help most. The most promising trials get more; the
 two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
 fresh passes, and lowers a load that does not keep the budget. The functions that measure are arguments, so a
 simulated server works too.
@@ -39,7 +39,7 @@ _PROBES = (4, 10)
 _KEPT_SHARE, _MIN_KEPT = 1 / 3, 3
 """The first round keeps a third of the candidates, and at least three."""
 _FINALISTS = 2
-"""Arrangements to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
+"""Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The verdicts, the best first."""
 _MAX_RERUNS = 6
@@ -77,7 +77,7 @@ def find_fastest(
     plan: MeasuringPlan,
     on_progress: OnProgress = lambda _text: None,
 ) -> tuple[Rerun, Search]:
-    """The arrangement and load of the highest throughput, or rate, that is shown to keep the budget, and
+    """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
     Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
@@ -94,8 +94,8 @@ def find_fastest(
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
-    own_arrangement = space.own_scenario, space.own_deployment
-    own = [trial for trial in measured if trial.candidate.arrangement == own_arrangement]
+    own_configuration = space.own_scenario, space.own_deployment
+    own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
     if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
         best[1:] = own[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)
@@ -109,7 +109,7 @@ def find_fastest(
         result=point_result(winner.state, plan),
         verdict=winner.verdict,
         lead=_lead(best_reruns),
-        configurations=len({trial.candidate.arrangement for trial in measured}),
+        configurations=len({trial.candidate.configuration for trial in measured}),
         pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
@@ -124,8 +124,8 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.arrangement not in seen:  # else it is tried with other load points
-                seen.add(candidate.arrangement)
+            if candidate.configuration not in seen:  # else it is tried with other load points
+                seen.add(candidate.configuration)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
             first.append(trials.screen(trial, _PROBES[0], goal, probe))
@@ -134,7 +134,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
-    try_all(candidate for candidate in varied if candidate.arrangement not in seen)
+    try_all(candidate for candidate in varied if candidate.configuration not in seen)
     return first
 
 

@@ -155,12 +155,12 @@ def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
-    """At most `count` of the most promising trials, of different arrangements; all but the first seemed to
+    """At most `count` of the most promising trials, of different configurations; all but the first seemed to
     keep the budget. Raises the first trial's error if none could be measured."""
     best: dict[object, Trial] = {}
     for trial in most_promising(trials, goal):
         if not best or promise_of(trial, goal) > 0:
-            best.setdefault(trial.candidate.arrangement, trial)
+            best.setdefault(trial.candidate.configuration, trial)
     if not best:
         raise next(trial.error for trial in trials if trial.error)
     return list(best.values())[:count]
