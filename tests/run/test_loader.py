@@ -28,7 +28,7 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None
 def test_every_kind_of_server_takes_a_repositorys_model(
     kind: ServerKind, run_of: RunOf, tmp_path: Path
 ) -> None:
-    """It needs no backend of the suite's, such as Python's, which `tmp_path`, the server's folder, lacks."""
+    """It needs no backend of the suite's: `tmp_path`, the server's folder of backends, is empty."""
     server = StandInServer(spec=ServerSpec(kind), backends=tmp_path)
     loaded = run_of(prepare_repository_case(server)).loader.ensure_loaded("online")
     assert loaded.scenario == "online"

@@ -70,8 +70,8 @@ class Parser(argparse.ArgumentParser):
 
 def no_case(where: Path, substring: str, names: Iterable[str]) -> InputError:
     """The error if none of the cases in the folder `where`, whose `names` it lists, has `substring` in it."""
-    fix = f"name one of these, or a part of some: {', '.join(dict.fromkeys(names))}"
-    return InputError(f"no case has {excerpt(substring)!r} in its name", where=where, fix=fix)
+    fix = f"name one of these, or a part of its name: {', '.join(dict.fromkeys(names))}"
+    return InputError(f"no case has '{excerpt(substring)}' in its name", where=where, fix=fix)
 
 
 def path_argument(text: str) -> Path:
@@ -84,7 +84,7 @@ def path_argument(text: str) -> Path:
 def count_argument(text: str) -> int:
     """A whole number from 1, of up to nine digits."""
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
-        raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not a whole number from 1 to 999,999,999")
+        raise argparse.ArgumentTypeError(f"'{excerpt(text)}' is not a whole number from 1 to 999,999,999")
     return int(text)
 
 

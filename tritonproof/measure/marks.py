@@ -46,7 +46,7 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
 
 
 def mark_of_failed_attempts(failed_attempts: Sequence[str]) -> tuple[str, bool, str]:
-    """For `marks_where`: the mark of attempts at passes that were repeated, from the reasons why."""
+    """For `marks_where`: the mark of failed attempts at passes, by the reason of each."""
     last = "".join(failed_attempts[-1:])
     return "damaged-passes", bool(failed_attempts), f"{len(failed_attempts)}, the last: {last[:_SHOWN]}"
 

@@ -171,7 +171,7 @@ def _trend(options: argparse.Namespace) -> int:
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
     chosen = [series for series in all_series if options.k in series.case]
     if not rows:
-        fix = "run the benchmarks, which adds to it, or --add FOLDER what other machines measured"
+        fix = "run the benchmarks, or add what other machines measured: --add FOLDER"
         raise InputError("there is no history (TARGET.jsonl)", where=history_folder, fix=fix)
     if not chosen:
         raise no_case(history_folder, options.k, (series.case for series in all_series))
@@ -267,7 +267,7 @@ def _percent(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
             return value / 100
-    raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not a percentage from 0 to below 100")
+    raise argparse.ArgumentTypeError(f"'{excerpt(text)}' is not a percentage from 0 to below 100")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

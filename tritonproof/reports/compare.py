@@ -143,7 +143,7 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
         fix = "compare cases of one model"
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
-        what = f"no case in common with {before.argument}, which has {others}; here {examples}"
+        what = f"no case in common with {before.argument}: that has {others}, this has {examples}"
         raise InputError(what, where=after.argument, fix=fix)
     cases = [_case_change(*pair) for pair in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
@@ -263,7 +263,7 @@ def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) ->
         scores = side.scores.get(metric, {}).get("served") if side else None
         if side is None or scores is None:
             file = f"CASE{record_files.SAMPLES_SUFFIX}"
-            return f"no scores of single samples {when} ({file} of the same build)"
+            return f"the record {when} has no scores of single samples ({file} of the same build)"
         served.append(dict(zip(side.ids, scores, strict=True)))
     before, after = served
     return pair_scores(before, after, better) if before.keys() & after.keys() else "no sample is in both"

@@ -22,7 +22,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     and then writes nothing."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise InputError("not an empty folder", where=output, fix="give a new one with --output")
+        raise InputError("this is not an empty folder", where=output, fix="give a new one with --output")
     record_groups = record_files.read_each(record_files.read_argument, arguments).values()
     records = dict(itertools.chain.from_iterable(records.items() for records in record_groups))
     if contradictions := [*_contradictions(records)]:

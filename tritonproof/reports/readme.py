@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from tritonproof.base import commands, disk
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.reports import plots
 from tritonproof.reports.plots import NothingToShowError, Theme, View
 from tritonproof.reports.publishable import Publishable
@@ -53,7 +54,7 @@ def _kind_and_case(marker: str) -> tuple[str, str]:
             return name, ""
         if marker.startswith(f"{name} ") and kind.of != "several":
             return name, marker.removeprefix(name).strip()
-    raise InputError(f"unknown marker tritonproof:{marker}", fix=f"use one of {', '.join(_FORMS)}")
+    raise InputError(f"unknown marker tritonproof:{excerpt(marker)}", fix=f"use one of {', '.join(_FORMS)}")
 
 
 PLOTS = "plots"
@@ -157,8 +158,11 @@ def _check_markers(text: str) -> None:
     outside = _CODE.sub("", _PARTS.sub(remaining, text))
     if stray := _MARKER.search(outside):
         where = f"line {_line_number(outside, stray.start())}"
-        fix = "put <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME --> each on its own line"
-        raise InputError(f"{stray[0]} begins or ends no region", where=where, fix=fix)
+        fix = (
+            "begin a region with <!-- tritonproof:NAME -->, end it with <!-- /tritonproof:NAME -->, each on "
+        )
+        fix += "its own line"
+        raise InputError(f"{excerpt(stray[0])} begins or ends no region", where=where, fix=fix)
     if all(part["fence"] for part in _PARTS.finditer(text)):
         fix = (
             "paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> and "
@@ -176,6 +180,7 @@ def _new_body(marker: str, old_body: str, records: Sequence[Publishable]) -> tup
     name, case = _kind_and_case(marker)
     chosen = [record for record in records if case in ("", record.name)]
     if not chosen:
+        case = excerpt(case, 300)
         problem = f"there is no record of {case}" if case else "there are no records"
         command = commands.benchmarks_command(f"-k {case}" if case else "")
         raise InputError(problem, fix=f"measure: {command}, or name another folder: --results DIR")

@@ -39,7 +39,7 @@ class AcceptedSamples:
 
     samples: Samples
     source: str
-    """Where the samples come from, for the record and for readers."""
+    """Where the samples come from, and what the server does not report, for the record and for readers."""
     elapsed_s: float
     answer: Arrays | None
     """The answer to the first request, [1, ...] each; None for a model without single requests."""

@@ -60,7 +60,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         load,
         functools.partial(run.hold_machine, exclusive=True),
         plan,
-        functools.partial(run.say, search),
+        functools.partial(run.say, f"{search}: rerun"),
     )
 
     def probe(operating_point: OperatingPoint) -> Pass:

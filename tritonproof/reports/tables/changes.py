@@ -106,9 +106,9 @@ def _legend(changes: Changes) -> list[str]:
         allowed, tested = points[0].allowed_slowdown, sum(point.ratio is not None for point in points)
         slower = f"slower (by more than the {GIVEN_SHARE.text(allowed)} allowed)" if allowed else "slower"
         sentences.append(
-            "Speed: the ratio is the speed after over that before, with Welch's 95 % interval of the passes "
-            f"on record, of each point by itself; {slower} and faster are what is shown among {tested} "
-            "points, so that chance alone calls any of them slower, or any of them faster, in at most "
+            "Speed: the ratio is the speed after divided by that before, with Welch's 95 % interval of the "
+            f"passes on record, of each point by itself; {slower} and faster are what is shown among "
+            f"{tested} points, so that chance alone calls any of them slower, or any of them faster, in at most "
             f"{GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers what "
             "varied while each was measured, not what the machine changed in between: `--against` measures "
             "both in turns."
@@ -177,8 +177,8 @@ def _ratio_cell(point: PointChange) -> Cell:
 
 _POINTS: Sequence[Column[PointChange]] = (
     Column("Load point", lambda point: full_point_text(point.before.point), narrow="Load point"),
-    Column("infer/s, before", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="before (/s)"),
-    Column("infer/s, after", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="after (/s)"),
+    Column("infer/s, before", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="/s before"),
+    Column("infer/s, after", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="/s after"),
     Column("after / before", _ratio_cell, RATIO, narrow="after / before"),
     Column("p99 (ms), before", lambda point: point.before.latency_ms.get("p99"), LATENCY),
     Column("p99 (ms), after", lambda point: point.after.latency_ms.get("p99"), LATENCY),

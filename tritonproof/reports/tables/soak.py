@@ -48,7 +48,9 @@ def _length_text(soak: Soak) -> str:
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
     if repeated := soak.failed_attempt_count:
-        requests += f", {COUNT.text(repeated)} {'pass' if repeated == 1 else 'passes'} repeated"
+        requests += (
+            f", {COUNT.text(repeated)} {'attempt' if repeated == 1 else 'attempts'} at passes repeated"
+        )
     return requests + (f", and {soak.loadings} loadings" if soak.loadings else "")
 
 
