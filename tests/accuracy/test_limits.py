@@ -21,19 +21,20 @@ from tritonproof.spec import Tensor, Tolerance
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4), inferred_on="cpu")
-    inferred = limits.inferred_limits(requested, [{"y": values}])
+    given = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4))
+    inferred = limits.CaseLimits(given, given, inferred_on="cpu").inferred([{"y": values}])
     assert limits.inferred_precision([{"y": values}]) == shown
-    assert (inferred == dataclasses.replace(requested, inferred_on="")) is (shown == "")
-    assert inferred.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
+    assert (inferred == limits.CaseLimits(given, given)) is (shown == "")
+    for each in (inferred.same_artifact, inferred.conversion):
+        assert each.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_given_tolerance_holds_whatever_answers_show() -> None:
-    for is_given, device in ((False, "cpu"), (True, "")):
+    for is_given, device in ((False, "cpu"), (True, None)):
         tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
         format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
         case = dataclasses.replace(toy.case(precision=""), format=format_)
-        assert limits.limits_per_answer(case, "", None, {}).inferred_on == device
+        assert limits.case_limits(case, "", None, {}).inferred_on == device
 
 
 def test_whole_numbers_show_no_precision() -> None:
@@ -48,7 +49,8 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
-    assert limits.limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4
+    allowed = limits.case_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).same_artifact
+    assert allowed.default.max_element == 1e-4
 
 
 def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
@@ -57,7 +59,7 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     outputs = tuple(Tensor(name, "INT64", values.shape[1:]) for name, values in rows.items())
     cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable=1.0, agreement=1.0)
     sizes = {name: values.size for name, values in rows.items()}
-    allowed = limits.limits_per_answer(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes)
+    allowed = limits.case_limits(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes).same_artifact
     expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from tests import toy
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel
 from tritonproof.gates.context import GateContext, LoadedAs, SingleAnswers, make_single_answers
@@ -18,6 +18,7 @@ from tritonproof.spec import Arrays, Tensor
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
 LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
+CASE_LIMITS = CaseLimits(LIMITS, LIMITS)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 AnswerRule = Callable[[np.ndarray, int], np.ndarray | Arrays]
 """From a request's sample indices and the number in flight, the answer's rows of OUT or several outputs."""
@@ -60,7 +61,7 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
     preferred, first_answer = changes.pop("preferred", ()), changes.pop("first_answer", None)
     deployment = structs.replace(toy.DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
     loaded = LoadedAs("online", deployment, "python", first_answer)
-    fields: dict[str, Any] = {"limits": LIMITS, **changes}
+    fields: dict[str, Any] = {"limits": CASE_LIMITS, **changes}
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests import toy
 from tests.conftest import LoadRuntime
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, LoadedAs, ask_one_by_one
@@ -14,7 +14,8 @@ from tritonproof.record.schema import GateResult, Scenario
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
-LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
+_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
+LIMITS = CaseLimits(_LIMITS, _LIMITS)
 _RUNTIME = """
 import numpy as np
 

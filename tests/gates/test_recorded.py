@@ -12,7 +12,7 @@ import pytest
 
 from tests.gates import made_up_model
 from tests.gates.made_up_model import ROWS, AnswerRule
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import InputData
 from tritonproof.gates import recorded
@@ -24,7 +24,8 @@ from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 CASE_ID = "cpu-toy-onnx-fp32"
-LIMITS = AnswerLimits(NumberLimits(0.01, 0.01))
+NARROW = AnswerLimits(NumberLimits(0.01, 0.01))
+LIMITS = CaseLimits(NARROW, NARROW)
 FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 
@@ -37,7 +38,7 @@ AS_RECORDED = answering()
 
 
 def context_of(
-    rule: AnswerRule = AS_RECORDED, inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **changes: Any
+    rule: AnswerRule = AS_RECORDED, inputs: np.ndarray = ROWS, limits: CaseLimits = LIMITS, **changes: Any
 ) -> GateContext:
     """What the gate gets of a model that answers numbers and a text, without a server."""
     data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
@@ -45,7 +46,7 @@ def context_of(
     served = made_up_model.served_model(data=data, server=server, rule=rule)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
-    alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, limits)
+    alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, NARROW)
     return made_up_model.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
 
 
@@ -57,7 +58,7 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
     return path, recorded.read(path)
 
 
-def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
+def write(path: Path, limits: CaseLimits = LIMITS) -> None:
     path.write_bytes(recorded.encoded(recorded.answers_to_record(context_of(limits=limits), CASE_ID, "r1")))
 
 
@@ -90,19 +91,21 @@ def test_answer_unlike_the_recorded_one_is_found(
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, RecordedAnswers]) -> None:
-    """FINE has one of its own for the output. That of a conversion is for another case."""
+    """FINE has one of its own for the output. Another case's answers have the limits of a conversion."""
     changed = answering(outputs=ROWS * np.float32(1.05))
     path, _ = kept
     wide = dataclasses.replace(FINE, by_output={})
     wide_for_output = dataclasses.replace(FINE, by_output={"OUT": FINE.default})
-    converted = dataclasses.replace(LIMITS, of_conversion=wide)
-    alike = ((LIMITS, LIMITS), (wide, LIMITS), (FINE, FINE), (wide_for_output, FINE), (converted, converted))
-    for precision, pairs in (("fp32", alike), ("int8", ((converted, LIMITS), (LIMITS, converted)))):
-        for limits, of_file in pairs:
+    passing = ((wide, NARROW), (NARROW, wide), (wide_for_output, FINE))
+    for pair in (*passing, (NARROW, NARROW), (FINE, FINE)):
+        other = NARROW if pair in passing else wide
+        of_same = [CaseLimits(each, other) for each in pair]
+        of_another = [CaseLimits(other, each) for each in pair]
+        for precision, (limits, of_file) in (("fp32", of_same), ("int8", of_another)):
             write(path, of_file)
             context, answers = context_of(changed, limits=limits), recorded.read(path)
             gate = recorded.compare_with_recorded(context, f"cpu-toy-onnx-{precision}", answers, path).result
-            assert (gate.fault == "") == (limits in (wide, wide_for_output) or precision == "int8")
+            assert (gate.fault == "") is (pair in passing)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.gates.made_up_model import (
+    CASE_LIMITS,
     LIMITS,
     ROWS,
     WIDE,
@@ -19,7 +20,7 @@ from tests.gates.made_up_model import (
     sound,
 )
 from tests.helpers import present
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel
 from tritonproof.gates import GATES
@@ -36,7 +37,7 @@ def gate(
 ) -> tuple[GateResult, MadeUpModel]:
     """A gate's result for a model that answers by this rule, and the model with the gate's own requests."""
     served = served_model(count, rule=rule)
-    singles = ask_one_by_one(served, limits)
+    singles = ask_one_by_one(served, CaseLimits(limits, limits, changes.pop("inferred_on", None)))
     served.asked.clear()
     return GATES[name].check(gate_context(served, singles, **changes)).result, served
 
@@ -52,7 +53,7 @@ def labelling(samples: np.ndarray, _in_flight: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("name", REPEATABLE)
 @pytest.mark.parametrize("model", [sound, labelling])
 def test_sound_model_passes_every_gate(name: str, model: AnswerRule) -> None:
-    result, served = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
+    result, served = gate(name, model, inferred_on="cpu")
     assert result.fault == ""
     assert result.requests == len(served.asked) + (8 if name == "repeated" else 0)
     assert present(result.answer_comparison).wrong == 0
@@ -212,7 +213,7 @@ def optional_gate(more: Remembering) -> GateResult:
     data = InputData(source.data.folder, source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
     model = dataclasses.replace(source.model, inputs=inputs)
     served = ModelWithOption(source.server, source.name, model, data, more)
-    return repeated_gate(gate_context(served, ask_one_by_one(served, LIMITS))).result
+    return repeated_gate(gate_context(served, ask_one_by_one(served, CASE_LIMITS))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests() -> None:

@@ -11,7 +11,7 @@ from tests import toy
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import AnswerCheck, merge_comparisons
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits, min_agreement_for
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.verifying import make_answer_check, verify, verifying
@@ -169,7 +169,7 @@ def test_batches_in_process_are_bounded_by_real_answers(
     framework = None if source == "alone" else "pytorch"
     case = toy.case(toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),), framework=framework))
     data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
-    make_answer_check(case, data, mask, batch, LIMITS)
+    make_answer_check(case, data, mask, batch, CaseLimits(LIMITS, LIMITS))
     assert taken == sizes
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from tests import toy
 from tests.formats.converting import case, converted, score
-from tests.helpers import present
 from tests.user_models import networks
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.accuracy.ledger import why_no_score
-from tritonproof.accuracy.limits import limits_per_answer, stage_limits
+from tritonproof.accuracy.limits import case_limits, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
 from tritonproof.cases import profile_of
@@ -134,9 +133,9 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
         assert (limits.per_answer.default.max_element, limits.max_mean_by_output["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
         assert of_usual.per_answer.default.max_element < 0.25
-    assert limits_per_answer(case(wide), "fp32", None, {"scores": 10}).default.max_element == 0.25
-    of_int8 = limits_per_answer(case(usual, "int8"), "int8", None, {"scores": 10})
-    assert present(of_int8.of_conversion).default.max_element == 2 > of_int8.default.max_element
+    assert case_limits(case(wide), "fp32", None, {"scores": 10}).same_artifact.default.max_element == 0.25
+    of_int8 = case_limits(case(usual, "int8"), "int8", None, {"scores": 10})
+    assert of_int8.conversion.default.max_element == 2 > of_int8.same_artifact.default.max_element
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 

@@ -14,7 +14,7 @@ import numpy as np
 from tritonproof.accuracy.outputs import floating_outputs
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
-from tritonproof.spec import Arrays, Case
+from tritonproof.spec import Arrays, Case, Device
 
 DEEP_ROUNDING = 1e-5
 """How far FP32's rounding may move an element through many layers, as a share of its output's magnitude, if
@@ -70,10 +70,6 @@ class AnswerLimits:
     """The least share of rows whose floating-point outputs are compared: a tie leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """The limits of floating-point outputs that need less than `default`, by name."""
-    of_conversion: "AnswerLimits | None" = None
-    """The limits for answers of the model's other formats and precisions; None if they are the same."""
-    inferred_on: str = ""
-    """The device, cpu or cuda, if only answers show the precision; empty if it or the limits are known."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.default)
@@ -99,6 +95,28 @@ class AnswerLimits:
         return self.or_wider(replace(self, default=NumberLimits(max_element, 0.0), by_output={}))
 
 
+@dataclass(frozen=True)
+class CaseLimits:
+    """How far an answer of a case may be from another one to the same sample."""
+
+    same_artifact: AnswerLimits
+    """The limits if the same artifact gave both, perhaps by other kernels."""
+    conversion: AnswerLimits
+    """The limits if the other answer is of another of the model's formats or precisions."""
+    inferred_on: Device | None = None
+    """The device, if only answers show the precision (see `inferred`); None if it or the limits are known."""
+
+    def inferred(self, answers: Iterable[Arrays]) -> "CaseLimits":
+        """These limits; if the precision is not known, widened to those of the precision that the `answers`
+        show: FP16 or BF16 if it holds every number, else FP32, or on the device cuda TF32."""
+        if self.inferred_on is None:
+            return self
+        rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
+        numbers = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
+        shown = AnswerLimits(numbers, rounding=rule.rounding)
+        return CaseLimits(self.same_artifact.or_wider(shown), self.conversion.or_wider(shown))
+
+
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
     equal. DECISIONS_FACTOR times the others may differ, plus two standard deviations of such a count
@@ -121,16 +139,16 @@ class StageLimits:
     """Where the limits come from, in words."""
 
 
-def limits_per_answer(
+def case_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
-) -> AnswerLimits:
-    """The limits of two answers to one sample by the same file, if other kernels may compute them."""
+) -> CaseLimits:
+    """The limits of a case's answers, whose outputs have `element_counts` elements over all samples."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
     limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
     stages = (limits(kernels_only=only) for only in (True, False))
-    same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
+    same_artifact, conversion = (replace(each.per_answer, min_compared_share=share) for each in stages)
     is_known = arithmetic_precision or tolerance_of(case, arithmetic_precision).is_given
-    return replace(same, of_conversion=converted) if is_known else replace(same, inferred_on=case.answers_on)
+    return CaseLimits(same_artifact, conversion, None if is_known else case.answers_on)
 
 
 def stage_limits(
@@ -159,10 +177,9 @@ def stage_limits(
     rounding = rounding_of(case.model, arithmetic_precision)
     deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
+    widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
     per_answer = AnswerLimits(
-        default=functools.reduce(
-            NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)]
-        ),
+        default=widest,
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, deep_rounding),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, row_count),
@@ -195,17 +212,6 @@ def _floating_limits(
         source, largest_error = tolerance.source, tolerance.max_relative_error
         mean_error = largest_error if tolerance.max_mean_error is None else tolerance.max_mean_error
     return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
-
-
-def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays]) -> AnswerLimits:
-    """The `limits`; if the precision is not known, widened to those of the precision that the `answers` show:
-    FP16 or BF16 if it holds every number, else FP32, or on the device cuda TF32."""
-    if not limits.inferred_on:
-        return limits
-    rule = PRECISIONS[inferred_precision(answers) or ("tf32" if limits.inferred_on == "cuda" else "fp32")]
-    inferred = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
-    default, rounding = limits.default.or_wider(inferred), max(limits.rounding, rule.rounding)
-    return replace(limits, default=default, rounding=rounding, inferred_on="")
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

@@ -61,8 +61,7 @@ class StageComparison:
     """Rows whose floating-point outputs were not compared, because integers beside them differ."""
 
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
-        """Compare the outputs of `row_indices`. Raises AccuracyError if one is missing or has another
-        shape."""
+        """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_words)
@@ -151,9 +150,8 @@ def framework_model_on(device: Device, model: Model, source_model: FrameworkMode
     a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
     if model.framework != "pytorch":
         return source_model
-    return dataclasses.replace(
-        source_model, network=pytorch.in_precision(source_model.network, "fp32", device)
-    )
+    network = pytorch.in_precision(source_model.network, "fp32", device)
+    return dataclasses.replace(source_model, network=network)
 
 
 def evaluate_in_process(

@@ -10,7 +10,7 @@ from msgspec import structs
 from tritonproof.accuracy import answer_comparison
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
-from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
+from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
 from tritonproof.serve.messages import content_size_bytes
@@ -40,7 +40,7 @@ class SingleAnswers:
     """One answer to each sample, by the sample's index: outputs without the batch axis."""
     expected: ExpectedBySignature
     kernel_limits: AnswerLimits
-    """The limits of GateContext, inferred from the answers if need be, and no narrower than the noise."""
+    """The limits where other kernels may compute an answer, no narrower than the noise."""
     noise_limits: AnswerLimits
     """The limits where nothing may change an answer: the noise of a repeated request, mostly none."""
     noise: float = 0.0
@@ -56,8 +56,7 @@ class GateContext:
     served: ServedModel
     loaded: LoadedAs
     single_answers: SingleAnswers
-    limits: AnswerLimits
-    """The limits of two answers to one sample if other kernels may compute them."""
+    limits: CaseLimits
     min_noise: float = MIN_NOISE
     """The noise that is always allowed, as a share of the spread; the user may allow more."""
     kernels_may_change: bool = False
@@ -114,13 +113,13 @@ class GateContext:
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 
-def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
+def ask_one_by_one(served: ServedModel, limits: CaseLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
     """Send all samples, each alone, one after the other, and the same requests again; returns their answers.
     `limits` and `min_noise` are those of GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(served.ask(requests)), served.ask(requests)
-    limits = inferred_limits(limits, rows.values())
-    return make_single_answers(served.data.ids, rows, limits, repeats, min_noise)
+    kernel_limits = limits.inferred(rows.values()).same_artifact
+    return make_single_answers(served.data.ids, rows, kernel_limits, repeats, min_noise)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
@@ -143,8 +142,7 @@ def make_single_answers(
     More noise than other kernels may cause is a fault, and allows nothing more."""
     expected = expect_by_signature(rows, lambda sample: str(ids[sample]))
     pairs = ((outputs, answer_comparison.answers_to(keys, repeats)) for keys, outputs in expected.values())
-    noises = (answer_comparison.typical_difference(*pair) for pair in pairs)
-    noise = max(noises, default=0.0)
+    noise = max((answer_comparison.typical_difference(*pair) for pair in pairs), default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all
-from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
@@ -39,13 +39,13 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     triton: str
     """The version of the Triton that served it."""
     run_id: str
-    limits: AnswerLimits
-    """The limits of other answers of the same case."""
+    limits: CaseLimits
+    """The limits of other answers to the same samples, inferred from these if need be."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
-    version: Literal[6] = 6
+    version: Literal[7] = 7
 
 
 def answers_path(folder: Path, model: str) -> Path:
@@ -67,7 +67,7 @@ def answers_to_record(context: GateContext, case_id: str, run_id: str) -> Record
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case_id)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in recorded}
-    limits = inferred_limits(context.limits, recorded.values())
+    limits = context.limits.inferred(recorded.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, recorded.values(), strict=True))
     return RecordedAnswers(model, case_id, triton, run_id, limits, digests, rows)
@@ -114,10 +114,10 @@ def compare_with_recorded(
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
-    both = inferred_limits(context.limits, expected.values()), earlier.limits
-    if case_id != earlier.case_id:
-        both = both[0].of_conversion or both[0], both[1].of_conversion or both[1]
-    limits = both[0].or_wider(both[1]).at_least(context.min_noise)
+    both = context.limits.inferred(expected.values()), earlier.limits
+    is_same = case_id == earlier.case_id
+    here, there = (limits.same_artifact if is_same else limits.conversion for limits in both)
+    limits = here.or_wider(there).at_least(context.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_all(recorded.expected, answers, limits)

@@ -188,10 +188,9 @@ def compare_servers(
     whole = answer_comparison.merge_findings(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
-    precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
-    if whole.result.wrong and precisions[0] != precisions[1]:
-        difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
-        fault = f"{finding.result.fault}; {difference}"
+    here, there = (inferred_precision(answers.rows.values()) or "fp32" for answers in singles)
+    if whole.result.wrong and here != there:
+        fault = f"{finding.result.fault}; its answers show {here.upper()}, and {there.upper()} there"
         finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
     return finding
 

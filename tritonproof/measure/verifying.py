@@ -14,7 +14,7 @@ from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerCheck, compare_all
 from tritonproof.accuracy.expected import expect_by_signature
-from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
@@ -31,7 +31,7 @@ _MAX_BYTES = 256 << 20
 
 
 def make_answer_check(
-    case: Case, data: InputData, oracle: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
+    case: Case, data: InputData, oracle: Callable[[Arrays], Arrays], batch: int, limits: CaseLimits
 ) -> AnswerCheck:
     """The check against the oracle's answers to all samples: in process, `batch` at once after the first; a
     repository's server is asked for each alone."""
@@ -46,9 +46,8 @@ def make_answer_check(
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
     expected = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
-    return AnswerCheck(
-        expected, inferred_limits(limits, rows.values()), "alone" if is_alone else "in process"
-    )
+    kernel_limits = limits.inferred(rows.values()).same_artifact
+    return AnswerCheck(expected, kernel_limits, "alone" if is_alone else "in process")
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy import ledger, precisions
 from tritonproof.accuracy.answer_comparison import AnswerCheck, AnswerFinding
-from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
+from tritonproof.accuracy.limits import MIN_NOISE, CaseLimits, case_limits
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.stages import (
     StageAnswers,
@@ -162,11 +162,11 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return reason
 
     @once
-    def answer_limits(self) -> AnswerLimits:
-        """The limits of two answers to one sample if other kernels may compute them."""
+    def answer_limits(self) -> CaseLimits:
+        """How far the case's answers may be from other answers to the same samples."""
         outputs, count = self.case.model.outputs, len(self.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.case, self.arithmetic_precision, self.precision_cost, elements)
+        return case_limits(self.case, self.arithmetic_precision, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
