@@ -235,9 +235,9 @@ def compare_all(
 ) -> AnswerFinding[AnswerComparison]:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
     pairs = ((outputs, answers_to(keys, answers)) for keys, outputs in expected.values())
-    compared = merge_findings([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
-    tells_apart = len(expected) > 1 or compared.result.tells_apart
-    return replace(compared, result=structs.replace(compared.result, tells_apart=tells_apart))
+    finding = merge_findings([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
+    tells_apart = len(expected) > 1 or finding.result.tells_apart
+    return replace(finding, result=structs.replace(finding.result, tells_apart=tells_apart))
 
 
 def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
@@ -257,7 +257,7 @@ def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list
 def _summary(
     expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
 ) -> AnswerFinding[AnswerComparison]:
-    """The comparison of one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
+    """The finding about one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
     which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
     result = replace(result, wrong_rows={**result.wrong_rows, **unequal})
@@ -291,7 +291,7 @@ def _summary(
 
 
 def merge_findings(parts: Sequence[AnswerFinding[AnswerComparison]]) -> AnswerFinding[AnswerComparison]:
-    """One comparison of all answers of these; with nothing compared, if there are none."""
+    """One finding about all answers of these; with nothing compared, if there are none."""
     if not parts:
         return AnswerFinding(AnswerComparison(0, tells_apart=False))
     mismatch = next((part.mismatch for part in parts if part.mismatch is not None), None)

@@ -162,15 +162,15 @@ def make_single_answers(
 def gate_finding(
     gate_name: str,
     context: GateContext,
-    compared: AnswerFinding[AnswerComparison],
+    finding: AnswerFinding[AnswerComparison],
     requests: int,
     tried: str,
     expected_from: str = "alone",
 ) -> AnswerFinding[GateResult]:
     """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
-    comparison = structs.replace(compared.result, expected_from=expected_from)
+    comparison = structs.replace(finding.result, expected_from=expected_from)
     fault = context.why_nothing_compared or wrong_text(comparison)
-    return AnswerFinding(GateResult(gate_name, requests, tried, fault, comparison), compared.mismatch)
+    return AnswerFinding(GateResult(gate_name, requests, tried, fault, comparison), finding.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison) -> str:

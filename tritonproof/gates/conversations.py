@@ -98,8 +98,8 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, flo
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     for signature, (keys, expected) in expect_by_signature(first, _answer_name).items():
         limits = AnswerLimits(NumberLimits(allowed.get(signature, MIN_NOISE), np.inf))
-        compared = compare_answers(expected, _answers_at(again, keys), limits)
-        if (wrong := compared.result.first_wrong) is not None:
+        finding = compare_answers(expected, _answers_at(again, keys), limits)
+        if (wrong := finding.result.first_wrong) is not None:
             change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
     return ""

@@ -120,10 +120,10 @@ def compare_with_recorded(
     limits = here.or_wider(there).at_least(context.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
-    comparison = compare_all(recorded.expected, answers, limits)
+    finding = compare_all(recorded.expected, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case_id} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)
-    return gate_finding("recorded", context, comparison, len(answers), tried, "recorded")
+    return gate_finding("recorded", context, finding, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

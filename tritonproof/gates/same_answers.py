@@ -29,15 +29,15 @@ def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
     the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
     backwards = served.ask([[sample] for sample in sorted(singles.rows, reverse=True)])
-    comparisons = [compare_all(singles.expected, [*singles.repeats, *backwards], singles.noise_limits)]
+    findings = [compare_all(singles.expected, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
-        comparisons.append(compare_all(singles.expected, first, _limits_after_load(context)))
+        findings.append(compare_all(singles.expected, first, _limits_after_load(context)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, singles)) is not None:
-        comparisons.append(lacking)
+        findings.append(lacking)
         text += ", and requests without the optional inputs"
-    whole = answer_comparison.merge_findings(comparisons)
+    whole = answer_comparison.merge_findings(findings)
     return gate_finding("repeated", context, whole, whole.result.count, text)
 
 
@@ -46,8 +46,8 @@ def reload_gate(context: GateContext) -> AnswerFinding[GateResult]:
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_all(singles.expected, answers, _limits_after_load(context))
-    return gate_finding("reload", context, comparison, len(answers), text)
+    finding = compare_all(singles.expected, answers, _limits_after_load(context))
+    return gate_finding("reload", context, finding, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
@@ -70,12 +70,12 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     its neighbours nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
-    comparisons: list[AnswerFinding[AnswerComparison]] = []
+    findings: list[AnswerFinding[AnswerComparison]] = []
     sent = varied = 0
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_all(singles.expected, answers, singles.kernel_limits))
+        findings.append(compare_all(singles.expected, answers, singles.kernel_limits))
         sent += len(answers)
         answers.clear()
 
@@ -87,7 +87,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
         first, *others = served.ask([base, *with_others])
         varied += bool(others)
         answers += [first, *others]
-        comparisons += [_compare_positions(served, singles, first, answer) for answer in others]
+        findings += [_compare_positions(served, singles, first, answer) for answer in others]
         if sum(content_size_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
@@ -100,13 +100,13 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     answers += [*before.values(), *answers_at_once]
     if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in answers_at_once)
-        comparisons += [_compare_positions(served, singles, *pair) for pair in pairs]
+        findings += [_compare_positions(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_finding("batches", context, answer_comparison.merge_findings(comparisons), sent, text)
+    return gate_finding("batches", context, answer_comparison.merge_findings(findings), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -172,7 +172,7 @@ def compare_servers(
 ) -> AnswerFinding[GateResult]:
     """Compare all answers of a server with its baseline's, to the samples of all `parts`; both have answered
     those of `current` before. Every request is sent twice to each server."""
-    comparisons = []
+    findings = []
     samples = 0
     singles = (current.single_answers, baseline.single_answers)
 
@@ -183,9 +183,9 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, theirs = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
         our_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
+        findings.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
         samples += len(theirs.rows)
-    whole = answer_comparison.merge_findings(comparisons)
+    whole = answer_comparison.merge_findings(findings)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     here, there = (inferred_precision(answers.rows.values()) or "fp32" for answers in singles)

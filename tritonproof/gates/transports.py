@@ -37,7 +37,7 @@ def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
     and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
-    comparisons: list[AnswerFinding[AnswerComparison]] = []
+    findings: list[AnswerFinding[AnswerComparison]] = []
     problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
@@ -50,13 +50,13 @@ def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            comparisons.append(compare_all(singles.expected, answers, singles.noise_limits))
-            if problem := wrong_text(comparisons[-1].result):
+            findings.append(compare_all(singles.expected, answers, singles.noise_limits))
+            if problem := wrong_text(findings[-1].result):
                 problems.append(f"over {transport.name} {problem} over gRPC before")
-    whole = merge_findings(comparisons)
+    whole = merge_findings(findings)
     tried = ", ".join(transport.name for transport in available)
     fault, requests = next(iter(problems), ""), len(samples) * len(available)
-    result = GateResult("transport", requests, tried, fault, whole.result if comparisons else None)
+    result = GateResult("transport", requests, tried, fault, whole.result if findings else None)
     return AnswerFinding(result, whole.mismatch)
 
 
