@@ -173,15 +173,15 @@ def test_every_answer_must_be_finite(wrong: int | None) -> None:
     def outputs_of(sample: int) -> dict[str, np.ndarray]:
         return {"OUT": np.full(4, np.nan if sample == wrong else 1.0), "COUNT": np.array([4])}
 
-    unsent = toy.samples_of({"IN": np.zeros((MAX_SAMPLES + 70, 4), np.float32)})
-    asked = iter(range(MAX_SAMPLES, len(unsent)))
+    evaluation_samples = toy.samples_of({"IN": np.zeros((MAX_SAMPLES + 70, 4), np.float32)})
+    asked = iter(range(MAX_SAMPLES, len(evaluation_samples)))
 
     def rule(samples: np.ndarray, _in_flight: int) -> Arrays:
         (number,) = (next(asked) for _ in samples)
         return {name: values[None] for name, values in outputs_of(number).items()}
 
     rows = {n: outputs_of(n) for n in range(8)}
-    result, _ = gate(context=model(rows=rows, rule=rule, unsent=unsent))
+    result, _ = gate(context=model(rows=rows, rule=rule, evaluation_samples=evaluation_samples))
     assert result.requests == 5 + 70
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
 

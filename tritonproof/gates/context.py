@@ -61,8 +61,8 @@ class GateContext:
     """The noise that is always allowed, as a share of the spread; the user may allow more."""
     kernels_may_change: bool = False
     """Whether loading again may change kernels: on a GPU libraries choose kernels by trying some."""
-    unsent: Samples | None = None
-    """The evaluation samples, if no other check sends those beyond the load data; else None."""
+    evaluation_samples: Samples | None = None
+    """The evaluation samples, if no other check sends them; else None."""
     can_share_memory: bool = False
     """Whether requests may go through memory that the server and this process share."""
 

@@ -27,7 +27,8 @@ def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
     problems = [_violation(served, *pair) for pair in zip(batches, served.responses(batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
-    for data in () if context.unsent is None else remaining_data(served.model, context.unsent):
+    samples = context.evaluation_samples
+    for data in () if samples is None else remaining_data(served.model, samples):
         served_part = replace(served, data=data)
         in_flight = replace(context, served=served_part).most_in_flight(1)
         answers = served_part.ask([[sample] for sample in range(len(data.ids))], in_flight)
@@ -55,8 +56,7 @@ def _violation(served: ServedModel, sample_indices: list[int], reply: Any) -> st
     if isinstance(reply, str):
         return f"the request of {query} was refused: {reply}"
     answer = f"the answer to {query}"
-    answered = {tensor.name: tensor for tensor in reply.outputs}
-    arrays = response_outputs(reply)
+    answered, arrays = {tensor.name: tensor for tensor in reply.outputs}, response_outputs(reply)
     for tensor in served.model.outputs:
         out, shape = answered.get(tensor.name), [*batch_shape, *tensor.shape]
         if out is not None and (out.datatype != tensor.dtype or not fits(out.shape, shape)):

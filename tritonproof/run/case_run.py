@@ -184,7 +184,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             min_noise,
             kernels_may_change=self.case.answers_on == "cuda",
             # The accuracy step sends all samples of a converted case.
-            unsent=self.samples if self.case.model.from_repository else None,
+            evaluation_samples=self.samples if self.case.model.from_repository else None,
             can_share_memory=self.settings.shared_memory == "system",
         )
 
