@@ -240,9 +240,9 @@ def compare_all(
     return replace(finding, result=structs.replace(finding.result, tells_apart=tells_apart))
 
 
-def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of the answers that belong to `sample_indices`, by their place there."""
-    index_of = {sample: index for index, sample in enumerate(sample_indices)}
+def answers_to(group: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
+    """The rows of the answers to this group of samples, with the indices of these in the group."""
+    index_of = {sample: index for index, sample in enumerate(group)}
     matching = []
     for answer in answers:
         rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)

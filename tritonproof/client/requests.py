@@ -82,10 +82,10 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Answer:
-    """The server's answer to one request."""
+    """The server's answer to one request, or some rows of it."""
 
     sample_indices: np.ndarray
-    """The indices of the request's samples, [batch]."""
+    """The index of each row's sample, [batch]: in the data that was sent, or in the expected answers."""
     outputs: Arrays
     """The outputs, [batch, ...] each. An output with another number of rows counts as missing."""
 
