@@ -1,8 +1,10 @@
-"""How far answers may differ, in four terms. The *cost* is what a precision itself changes in a model's
-outputs, measured on the framework's network. The *tolerance* is what a format, a model or the user declares.
-The *limits* are what comparisons enforce: multiples of the cost, or if that is unknown the tolerance for a
-conversion, and constants of the precision for the same file by other kernels. The *noise* is how much answers
-to a repeated request differ: it widens limits, and is the only limit where nothing may change an answer."""
+"""How far two answers to one sample may differ, in four words.
+
+The tolerance is chosen by a person, for a format or a model: how far a conversion may be from its framework.
+The cost is measured: how far a precision alone moves the outputs of the framework's own network.
+The limits are what comparisons enforce: multiples of the cost, or where none is measured the tolerance. For
+the same artifact on other kernels they are then constants of the precision, unless a user gave the tolerance.
+The noise is how far answers to a repeated request differ: the only limit where nothing may change them."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -194,8 +196,7 @@ def _floating_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, names: list[str], *, kernels_only: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
-    come from: a multiple of the cost, by one factor for a conversion and another for the same file by other
-    kernels. If the cost is unknown, they are the case's tolerance, or the precision's `unknown_mean`."""
+    come from. The mean may be another multiple of the cost for other kernels than for a conversion."""
     tolerance, rule = tolerance_of(case, arithmetic_precision), PRECISIONS.get(arithmetic_precision)
     name_of_precision = arithmetic_precision.upper()
     if cost is not None and rule is not None:
