@@ -81,6 +81,7 @@ class StandInCase:
     backend: str = "python"
     called_names: tuple[str, ...] = ()
     unreported: tuple[str, ...] = ()
+    has_server: bool = True
 
     @property
     def build(self) -> CaseBuild:
@@ -89,10 +90,13 @@ class StandInCase:
     def oracle(self, inputs: Arrays) -> Arrays:
         return self.server.infer("", self.case.model, inputs)
 
+    def release_model(self) -> None:
+        """Do nothing: it has opened none."""
+
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         backend = self.load_anew(scenario, deployment)
         return LoadedAs(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
 

@@ -11,7 +11,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.gates.context import LoadedAs
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.once import forget, once
+from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.server import serving_entry
 
@@ -47,8 +47,8 @@ class Loader:
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
-            forget(self.prepared, "oracle")
-            forget(self.scope.model_run, "framework_model")
+            self.prepared.release_model()
+            self.scope.model_run.release_framework_model()
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
@@ -65,7 +65,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.bring_up(scenario, new_deployment)
+        self.loaded, self.starts[scenario] = prepared.ensure_answering(scenario, new_deployment)
         return self.loaded
 
     def check_may_reload(self) -> None:

@@ -15,7 +15,7 @@ from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.run.available_models import AvailableModels
-from tritonproof.run.once import once, once_sharing_machine
+from tritonproof.run.once import forget, once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
@@ -91,6 +91,10 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def framework_model(self) -> FrameworkModel:
         """The framework's model that converted models are compared with."""
         return stages.framework_model_on(self.target.device, self.model, self.source_model)
+
+    def release_framework_model(self) -> None:
+        """Free the memory of the framework's model on the target's device; it is made again on use."""
+        forget(self, "framework_model")
 
     @once_sharing_machine
     def samples(self) -> Samples:

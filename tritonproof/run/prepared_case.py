@@ -84,9 +84,16 @@ class PreparedCase(Protocol):
         """The case's Triton, which is started when first asked for."""
 
     @property
+    def has_server(self) -> bool:
+        """Whether the case's Triton has been started."""
+
+    @property
     def oracle(self) -> Callable[[Arrays], Arrays]:
         """The source of expected answers: from inputs by name, [rows, ...] each, the outputs. A repository's
         server is asked with one row at a time."""
+
+    def release_model(self) -> None:
+        """Free the memory of the model that the oracle has opened in this process; it reopens on use."""
 
     @property
     def backend(self) -> str:
@@ -103,8 +110,9 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        """Have the model loaded for a scenario, and a first request answered; tells how long both took."""
+    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+        """Load the model for a scenario and send it a first request, unless preparing the case did; tells how
+        long both took."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

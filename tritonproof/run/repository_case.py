@@ -60,6 +60,8 @@ class RepositoryCase:
     labelled_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
 
+    has_server = True
+
     @property
     def samples(self) -> Samples:
         return self.accepted_samples.samples
@@ -80,7 +82,7 @@ class RepositoryCase:
     def unreported(self) -> tuple[str, ...]:
         return self.described.unreported
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
         self.check_single_requests()
@@ -105,6 +107,9 @@ class RepositoryCase:
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
         return answer
+
+    def release_model(self) -> None:
+        """Do nothing: only the server has opened the model."""
 
     def check_single_requests(self) -> None:
         """Raise NotAvailableError unless the model gives one answer to each request."""
