@@ -84,17 +84,19 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(sample_records.accuracy(), origin=sample_records.origin(run=run))
     failed = sample_records.step_failure(origin=sample_records.origin(run=2))
-    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed)
+    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed, field="accuracy")
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
 
 
-@pytest.mark.parametrize(("hides", "built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
-def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: int, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("hides", "field", "is_kept"), [(1, "model_warmup", False), (0, "model_warmup", True), (1, "", True)]
+)
+def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: str, is_kept: bool) -> None:
     warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
     slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
-    failed = record_updates.with_failure(warm, slow, of_this_build=bool(built))
+    failed = record_updates.with_failure(warm, slow, field=field)
     assert (failed.model_warmup is not None) == is_kept
 
 
@@ -107,13 +109,12 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
-@pytest.mark.parametrize(("gate", "step"), [("baseline", "baseline"), ("largest-batch", "gates")])
-def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(gate: str, step: str) -> None:
-    failed = sample_records.step_failure(f"test_{gate.replace('-', '_')}", step=step)
+@pytest.mark.parametrize(("gate", "field"), [("baseline", "baseline"), ("largest-batch", "")])
+def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(gate: str, field: str) -> None:
     others, earlier = sample_records.gate("batches"), sample_records.gate(gate)
     stored = structs.replace(sample_records.beside(), gates=(others, earlier))
-    left = record_updates.with_failure(stored, failed)
-    assert (left.baseline is None, left.gates) == (step == "baseline", (others,))
+    left = record_updates.with_failure(stored, sample_records.step_failure(), field=field, gate=gate)
+    assert (left.baseline is None, left.gates) == (field == "baseline", (others,))
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

@@ -126,20 +126,17 @@ def with_results(stored: Record, **results: Any) -> Record:
     return structs.replace(stored, **joined)
 
 
-def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
-    """The record with a failed test. If its step proves the case, and the build is the record's, the single
-    result of that step goes if it is another run's, and so does the test's gate."""
+def with_failure(stored: Record, failure: StepFailure, *, field: str = "", gate: str = "") -> Record:
+    """The record with a failed test. If that hides speed, it voids what another run has found: the result in
+    `field` and that of the `gate`, unless their names are empty."""
 
     def is_void(result: Any) -> bool:
         is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
-        return failure.hides_speed and of_this_build and not is_own
+        return failure.hides_speed and not is_own
 
-    # A step with a single result has the name of its field.
-    field = failure.step.replace("-", "_")
-    earlier = getattr(stored, field, ())
-    cleared = {} if earlier is None or isinstance(earlier, tuple) or not is_void(earlier) else {field: None}
-    tested = failure.test.removeprefix("test_").replace("_", "-")
-    gates = tuple(gate for gate in stored.gates if gate.gate != tested or not is_void(gate))
+    earlier = getattr(stored, field) if field else None
+    cleared = {} if earlier is None or not is_void(earlier) else {field: None}
+    gates = tuple(result for result in stored.gates if result.gate != gate or not is_void(result))
     return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 
