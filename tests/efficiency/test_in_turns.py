@@ -32,12 +32,12 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
 
     rates = {"served": 90.0, "in_process": 100.0, "reference": 60.0}
     sides = {name: side(name, rate) for name, rate in rates.items()}
-    turns = take_turns(sides, lambda so_far: len(so_far.per_s["served"]) == 40)
+    turns = take_turns(sides, lambda so_far: len(so_far.rates_per_s["served"]) == 40)
 
     rounds = [tuple(order[start : start + 3]) for start in range(0, len(order), 3)]
     assert {frozenset(each) for each in rounds} == {frozenset(rates)}
     assert len(set(rounds)) > 1
-    assert turns.per_s == {name: [rate] * 40 for name, rate in rates.items()}
+    assert turns.rates_per_s == {name: [rate] * 40 for name, rate in rates.items()}
     assert (turns.ratio().value, turns.ratio("reference").value) == pytest.approx((0.9, 1.5))
 
 
@@ -87,8 +87,8 @@ def measure(
 @pytest.mark.parametrize(("gpus", "batch", "per_s"), [(1, 1, 25.0), (2, 1, 50.0), (1, 8, 200.0)])
 def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int, per_s: float) -> None:
     turns, _passes = measure(gpus=gpus, batch=batch)
-    assert set(turns.per_s["in_process"]) == {per_s}
-    assert np.mean(turns.per_s["served"]) == pytest.approx(batch * 1e3 / toy.LATENCY_MS, rel=0.2)
+    assert set(turns.rates_per_s["in_process"]) == {per_s}
+    assert np.mean(turns.rates_per_s["served"]) == pytest.approx(batch * 1e3 / toy.LATENCY_MS, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int,
 )
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     turns, passes = measure(request_s, is_cold=is_cold)
-    assert passes - len(turns.per_s["served"]) == uncounted
+    assert passes - len(turns.rates_per_s["served"]) == uncounted
     assert list(turns.failed_attempts) == ["killed"] * (1 - uncounted)
 
 
@@ -145,6 +145,7 @@ def test_doubtful_ratio_is_marked(
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
     best, reference = (sample_records.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
-    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", "b", reference))
+    beside = in_turns.ReferencePoint("a", "b", reference)
+    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=beside)
     assert getattr(entry.reference, "digest", None) == "b"
     assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

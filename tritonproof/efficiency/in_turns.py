@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -34,11 +35,19 @@ _REPEATED_WITHIN = 0.1
 """How far a repeated throughput may be from the first: twice the default interval target of both."""
 
 
+class ReferencePoint(NamedTuple):
+    """The fastest load point of the reference format, with the id of its case and its build's digest."""
+
+    case_id: str
+    digest: str
+    result: PointResult
+
+
 @dataclass(frozen=True)
 class Turns:
     """The measurements so far: one figure for each side and turn."""
 
-    per_s: Mapping[str, Sequence[float]]
+    rates_per_s: Mapping[str, Sequence[float]]
     """Inferences per second of each side, by turn: "served", through the server; "in_process", of the same
     artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
@@ -47,16 +56,16 @@ class Turns:
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on."""
-        mean = estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
+        mean = estimates.geometric_mean(np.divide(self.rates_per_s["served"], self.rates_per_s[to]))
         return Ratio(mean.value, mean.low, mean.high)
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
     """Whether the ratios are narrow enough, or the budget is spent; `slow` if requests take long."""
-    count = len(turns.per_s["served"])
+    count = len(turns.rates_per_s["served"])
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
-    ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.per_s]
+    ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.rates_per_s]
     are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
     return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
 
@@ -64,14 +73,14 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
     """Run all sides in turns, in random order, so that disturbances of the machine affect all alike. Each
     side is a function that runs for one turn, and returns its inferences per second."""
-    per_s: dict[str, list[float]] = {name: [] for name in sides}
+    rates_per_s: dict[str, list[float]] = {name: [] for name in sides}
     spent_s, rng = 0.0, np.random.default_rng()
-    while not done(Turns(per_s, spent_s)):
+    while not done(Turns(rates_per_s, spent_s)):
         started = time.monotonic()
         for name in rng.permutation(list(sides)):
-            per_s[name].append(sides[name]())
+            rates_per_s[name].append(sides[name]())
         spent_s += time.monotonic() - started
-    return Turns(per_s, spent_s)
+    return Turns(rates_per_s, spent_s)
 
 
 def measure_in_turns(
@@ -130,20 +139,20 @@ def efficiency_entry(
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
     spinning: bool = False,
-    reference: tuple[str, str, PointResult] | None = None,
+    reference: ReferencePoint | None = None,
 ) -> Efficiency:
     """The record's entry. In process there are `threads`, which spin when idle if `spinning`, and `batch`
     inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
-    times. `reference` is the id of the reference format's case, its build's digest and its point."""
+    times."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
-    means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
-    over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
+    means = {name: estimates.geometric_mean(rates) for name, rates in turns.rates_per_s.items()}
+    over_reference = turns.ratio("reference") if "reference" in means else Ratio(1.0, 1.0, 1.0)
     changes = [_change("", result, means["served"])]
     if reference is not None and "reference" in means:
-        changes.append(_change("the reference ", reference[2], means["reference"]))
+        changes.append(_change("the reference ", reference.result, means["reference"]))
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
@@ -158,11 +167,12 @@ def efficiency_entry(
         in_process_batch=batch,
         threads=threads,
         ratio=ratio,
-        turn_count=len(turns.per_s["served"]),
+        turn_count=len(turns.rates_per_s["served"]),
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        reference=reference and schema.ReferenceComparison(reference[0], over_reference, reference[1]),
+        reference=reference
+        and schema.ReferenceComparison(reference.case_id, over_reference, reference.digest),
         marks=tuple(marks),
     )
 

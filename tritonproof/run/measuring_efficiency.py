@@ -4,6 +4,7 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
@@ -21,8 +22,12 @@ from tritonproof.serve.server import serving_entry
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
-_Reference = tuple[CaseRun, PointResult]
-"""The run of the reference format, and its fastest point."""
+
+class _Reference(NamedTuple):
+    """The run of a model's reference format, and its fastest load point."""
+
+    run: CaseRun
+    best: PointResult
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
@@ -111,24 +116,26 @@ def _measure(
         raise peak_per_s
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
-    with prepare_to_measure(run, [point]) as (loaded,):
-        job = replace(loaded, request_s=_request_s(best))
+    with prepare_to_measure(run, [point]) as (job,):
+        job = replace(job, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None
         reference_text = ""
-        if reference is not None and reference[0] is not run:
-            reference_run, result = reference
-            server = reference_run.server
-            served = replace(job.served, server=server, name=server.name_of(reference_run.case))
-            reference_job = replace(job, served=served, point=result.point, request_s=_request_s(result))
+        if reference is not None and reference.run is not run:
+            server, request_s = reference.run.server, _request_s(reference.best)
+            served = replace(job.served, server=server, name=server.name_of(reference.run.case))
+            reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
             reference_text = f", {served.name}"
-            if not reference_run.loader.was_under_load:
+            if not reference.run.loader.was_under_load:
                 cold.append(reference_job)
-                reference_run.loader.was_under_load = True
+                reference.run.loader.was_under_load = True
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(
             job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
+    reference_point = reference and in_turns.ReferencePoint(
+        str(reference.run.requested), reference.run.build.digest, reference.best
+    )
     return in_turns.efficiency_entry(
         turns,
         best,
@@ -138,7 +145,7 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=reference and (str(reference[0].requested), reference[0].build.digest, reference[1]),
+        reference=reference_point,
     )
 
 
@@ -149,7 +156,7 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
     case = reference_of(run.case)
     references: dict[str, _Reference | None] = run.model_run.reference_runs if stack is None else {}
     if str(case) == str(run.case):
-        return run, best
+        return _Reference(run, best)
     if str(case) not in references:
         references[str(case)] = _served_reference(run, case, stack or run.model_run.stack)
     return references[str(case)]
@@ -175,4 +182,4 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(CaseRun(case, run.model_run, "reference", prepare_reference))
     reference_run.loader.ensure_loaded(best.point.scenario)
-    return reference_run, best
+    return _Reference(reference_run, best)
