@@ -218,7 +218,7 @@ def test_summary_of_a_run_has_no_ratio_to_a_wrong_reference_of_another(tmp_path:
     for accuracy, is_shown in ((ONNX.accuracy, True), (sample_records.failed_accuracy(), False)):
         sample_records.store(tmp_path, structs.replace(ONNX, accuracy=accuracy), SLOW)
         (record,), _ = outcomes.written_records(reporter)
-        assert (derived.format_comparison(record) is not None) == is_shown
+        assert (derived.reference_comparison(record) is not None) == is_shown
 
 
 ALONE = AnswerComparison(300)

@@ -22,7 +22,8 @@ def counting_calls(run_pass: RunPass, called: Sequence[str]) -> RunPass:
         one_pass = run_pass(job, window_s)
         after = counts_by_model(job.served.server)
         names = (job.served.name, *called)
-        return dataclasses.replace(one_pass, counts={name: after[name] - before[name] for name in names})
+        done = {name: after[name] - before[name] for name in names}
+        return dataclasses.replace(one_pass, counts_by_model=done)
 
     return run_and_count
 
@@ -31,7 +32,7 @@ def called_models(name: str, passes: Sequence[Pass]) -> tuple[CalledModel, ...]:
     """How often and how long each model that `name` calls ran in some passes, the slowest model first."""
     sums: dict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
     for one_pass in passes:
-        for model, counts in one_pass.counts.items():
+        for model, counts in one_pass.counts_by_model.items():
             sums[model] += counts
     requests, models = sums.pop(name, (0,))[0], []
     for called, counts in sums.items() if requests else ():

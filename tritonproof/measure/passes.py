@@ -62,8 +62,8 @@ class Pass:
     """Why each earlier attempt did not count."""
     answers_under_load: AnswerComparison | None = None
     """The comparison of answers that were sent after the pass, if any were."""
-    counts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What each model that the model calls did, by name: requests, ns in the queue, ns of computing."""
+    counts_by_model: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """What a model that calls others, and each of these did: requests, ns in the queue, ns of computing."""
 
 
 RunPass = Callable[[LoadJob, float], Pass]

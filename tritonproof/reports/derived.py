@@ -14,7 +14,7 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
     return record.case.target, record.case.model, record.case.gpus
 
 
-def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
+def reference_comparison(record: Publishable) -> schema.ReferenceComparison | None:
     """The case's best speed over that of the model's reference format, in turns; None if there is none."""
     measured = efficiency_at_fastest(record)
     return measured.reference if measured else None
@@ -31,7 +31,7 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
     order = {group: index for index, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
     def sort_key(record: Publishable) -> tuple[int, float]:
-        compared = format_comparison(record)
+        compared = reference_comparison(record)
         return order[rank_group(record)], -compared.ratio.value if compared else 0.0
 
     return sorted(records, key=sort_key)
@@ -43,7 +43,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     faster than others. Ratios from several machines or servers give no ranks."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        compared = {record.name: format_comparison(record) for record in group}
+        compared = {record.name: reference_comparison(record) for record in group}
         ratios = {name: comparison.ratio for name, comparison in compared.items() if comparison}
         places = {comparable_setup(record) for record in group if record.name in ratios}
         for name, ratio in ratios.items():
@@ -61,7 +61,7 @@ def fastest_point(record: Publishable) -> schema.PointResult | None:
 def reference_names(records: Sequence[Publishable]) -> list[str]:
     """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
     names = {record.name: f"{format_text(record)} {record.case.precision.upper()}" for record in records}
-    references = (compared.case_id for record in records if (compared := format_comparison(record)))
+    references = (compared.case_id for record in records if (compared := reference_comparison(record)))
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 

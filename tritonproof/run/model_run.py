@@ -28,7 +28,7 @@ class SuiteRun:
 
     settings: Settings
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
-    """The models that the user selected; those of --repository may call each other."""
+    """The models that a run may select; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
     points: Mapping[str, Sequence[LoadPoint]] | None = None
     """The load points to measure of each case, by its id; None for all that the settings ask for."""

@@ -20,8 +20,8 @@ def soak(run: CaseRun) -> Soak:
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
     point = _soak_point(run)
     say = functools.partial(run.say, "soak")
-    with prepare_to_measure(run, [point]) as (loaded,):
-        job = dataclasses.replace(loaded, request_s=time_request(run.prepared, point.batch)[0])
+    with prepare_to_measure(run, [point]) as (job,):
+        job = dataclasses.replace(job, request_s=time_request(run.prepared, point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=say)

@@ -53,7 +53,7 @@ class RungReading:
     """What all passes at one load show together."""
 
     rung: int
-    passes: int
+    pass_count: int
     throughput_per_s: float
     """Inferences per second."""
     latency_ms: float
@@ -106,7 +106,7 @@ def _rung_to_repeat(readings: Sequence[RungReading], goal: SearchGoal) -> int:
         if fresh := {(peak.rung + rung) // 2 for rung in rungs} - rungs:
             return min(fresh, key=lambda rung: abs(rung - peak.rung))
         edges = [peak]
-    return int(min(edges, key=attrgetter("passes")).rung)
+    return int(min(edges, key=attrgetter("pass_count")).rung)
 
 
 def _bracket(

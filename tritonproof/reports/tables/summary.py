@@ -134,7 +134,7 @@ def _limit(row: SummaryRow) -> Cell | None:
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
-    compared = derived.format_comparison(row.record)
+    compared = derived.reference_comparison(row.record)
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
