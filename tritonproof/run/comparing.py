@@ -169,8 +169,7 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
 
 def _served_side(run: CaseRun) -> ServedSide:
     """What the model uses on one of the two servers, and how much its answers vary."""
-    precision = ""
-    noise = None
+    precision, noise = "", None
     if run.case.model.exchange == "single":
         alone = run.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise

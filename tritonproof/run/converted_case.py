@@ -73,8 +73,7 @@ class ConvertedCase:
         """The build's artifact, in process."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.scope.hold_machine(exclusive=False):
-            open_in_process = runtime_files.open_in_process
-            return open_in_process(self.case, self.build.artifact, self.deployment, engines)
+            return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
     def release_model(self) -> None:
         forget(self, "oracle")

@@ -34,7 +34,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the fastest point of each scenario, or of a micro model the fastest of all, in turns with the
     same artifact in process, and the fastest of all also with the model's reference format."""
     best_results = fastest_by_scenario(run.case, known_results(run))
-    loaded = run.loader.ensure_loaded(best_results[0].point.scenario)
+    backend = run.loader.ensure_loaded(best_results[0].point.scenario).backend
     overall = fastest_closed_loop(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
@@ -45,9 +45,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             run.say("measure efficiency", "load the model in process")
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
             resident = run.settings.shared_memory == "cuda"  # tensors lie where the server's do
-            process = artifact_worker(
-                run.build, run.deployment, rows, backend=loaded.backend, resident=resident
-            )
+            process = artifact_worker(run.build, run.deployment, rows, backend=backend, resident=resident)
             worker = stack.enter_context(process)
             # The reference and the count overlap the loading in process. On a GPU the reference's server ends
             # with the block, to free memory.
@@ -163,11 +161,10 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
 
 
 def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
-    deployment, settings = deployment_of(case, run.settings), run.settings
-    build = builds.reusable_build(
-        case, run.model_run.source_model, deployment, settings.model_repos, settings.dataset
-    )
-    record = record_updates.read_stored(record_files.record_path(case.key, run.settings.results))
+    settings, source_model = run.settings, run.model_run.source_model
+    deployment = deployment_of(case, settings)
+    build = builds.reusable_build(case, source_model, deployment, settings.model_repos, settings.dataset)
+    record = record_updates.read_stored(record_files.record_path(case.key, settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(results_of(right, run, "" if build is None else build.digest, deployment))
     if build is None or best is None:

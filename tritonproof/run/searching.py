@@ -55,20 +55,15 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     def say(activity: str) -> None:
         run.say(f"{search}: {activity}")
 
-    measurer = CandidateMeasurer(
-        goal,
-        load,
-        functools.partial(run.hold_machine, exclusive=True),
-        plan,
-        functools.partial(run.say, f"{search}: rerun"),
-    )
+    hold_machine = functools.partial(run.hold_machine, exclusive=True)
+    say_rerun = functools.partial(run.say, f"{search}: rerun")
+    measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun)
 
     def probe(operating_point: OperatingPoint) -> Pass:
         try:
             return measurer.probe(operating_point)
         except ProofError as error:
-            label = operating_point.candidate.label
-            run.progress.note(f"{run.case}: left out: {label}: {error.what}")
+            run.progress.note(f"{run.case}: left out: {operating_point.candidate.label}: {error.what}")
             raise
 
     started = time.monotonic()
