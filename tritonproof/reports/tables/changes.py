@@ -110,8 +110,8 @@ def _legend(changes: Changes) -> list[str]:
             f"passes on record, of each point by itself; {slower} and faster are what is shown among "
             f"{tested} points, so that chance alone calls any of them slower, or any of them faster, in at "
             f"most {GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers "
-            "what varied while each was measured, not what the machine changed in between: `--against` measures "
-            "both in turns."
+            "what varied while each was measured, not what the machine changed in between: `--against` "
+            "measures both in turns."
         )
     if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
         sentences.append(
