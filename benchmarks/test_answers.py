@@ -70,5 +70,5 @@ def test_reload(run: CaseRun, recorder: Recorder) -> None:
 
 @pytest.mark.step("conversation", gate="conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
-    """The same messages get the same answers again, also in turns with another sequence's messages."""
+    """The same requests get the same answers again, also in turns with those of another sequence."""
     record_finding(run, recorder, prove_conversation(run))

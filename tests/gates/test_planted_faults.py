@@ -32,7 +32,7 @@ def load(artifact, settings):
 """
 SOUND = "pass"
 TRIED = [name for name in GATES if name != "reload"]
-"""The gates that need neither a file nor a reload of the model."""
+"""The gates that need no reload of the model."""
 _BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {
     "rows swapped in batches": ({"batches"}, "if len(x) > 1: out = out[::-1].copy()"),

@@ -7,7 +7,7 @@ import pytest
 from tests import sample_records
 from tests.helpers import records_in
 from tritonproof.record import record_files
-from tritonproof.record.schema import LoadPoint, Record
+from tritonproof.record.schema import Conversion, LoadPoint, Record
 
 
 @pytest.fixture
@@ -91,3 +91,12 @@ def test_load_points_have_names_of_their_own() -> None:
     names = [str(LoadPoint("online", 1, 0, rate, "poisson")) for rate in rates]
     assert len(set(names)) == len(rates)
     assert names[3:5] == ["b001-r00012.5-poisson", "b001-r00120-poisson"]
+
+
+@pytest.mark.parametrize(
+    ("error", "agreement", "passed"), [(0.01, 0.99, True), (0.02, 1.0, False), (0.0, 0.98, False)]
+)
+def test_conversion_without_outputs_passes_by_error_and_agreement(
+    error: float, agreement: float, passed: bool
+) -> None:
+    assert Conversion(64, error, 0.01, agreement, 0.99).passed == passed

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from tests import toy
+from tests.gates.made_up_model import CASE_LIMITS, singles
 from tests.helpers import ROOT, present, settings
 from tests.run.conftest import RunOf
-from tests.run.stand_in_case import StandInServer, prepare
+from tests.run.stand_in_case import Prepare, StandInServer, prepare
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import prepared_case
+from tritonproof.run import case_run, prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -99,6 +100,17 @@ def test_value_and_error_are_computed_once() -> None:
     with pytest.raises(ValueError, match="4"):
         assert counter.broken
     assert isinstance(Found.value, once), "as of any property"
+
+
+@pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(case=toy.case()), None)])
+def test_gates_send_all_samples_unless_the_accuracy_step_does(
+    how: Prepare, count: int | None, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
+    run = run_of(how)
+    vars(run).update(answer_limits=CASE_LIMITS)
+    evaluation_samples = run.gate_context.evaluation_samples
+    assert (None if evaluation_samples is None else len(evaluation_samples)) == count
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])

@@ -1,12 +1,15 @@
 """A search over configurations of a repository's model: what may vary, and what is left out."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from tests import sample_records
 from tests.build.conversions import UP_TO_32
+from tests.fake_nvml import Clock
 from tests.gates.made_up_model import singles
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
@@ -74,3 +77,22 @@ def test_what_a_search_leaves_out_is_noted(
     said = "batch 64: larger than 32", f"{candidate.label}: too large"
     noted = [line for line in lines if "left out" in line]
     assert noted == [f"{run.case}: left out: {what}" for what in said]
+
+
+def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
+    run_of: RunOf, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search itself leaves both empty."""
+
+    def find(*_arguments: object) -> Any:
+        clock.now_s += 71.6
+        point = OperatingPoint(Candidate("online", UP_TO_32, ()), 0)
+        return SimpleNamespace(operating_point=point), sample_records.search(duration_s=0.0, config="")
+
+    monkeypatch.setattr(searching, "time", clock)
+    monkeypatch.setattr(fastest, "find_fastest", find)
+    run = run_of(prepare(deployment=UP_TO_32), latency_budget_ms="7")
+    with searching.winner_loaded(run) as entry:
+        assert (entry.duration_s, entry.diff) == (71.6, "")
+        config = (run.settings.results / run.case.target.name / entry.config).read_text()
+    assert "dynamic_batching" in config

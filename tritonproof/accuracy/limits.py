@@ -162,8 +162,8 @@ def stage_limits(
     *,
     kernels_only: bool,
 ) -> StageLimits:
-    """The limits of a stage's outputs, `row_count` rows with as many elements as `element_counts` says by
-    output, compared with those of the stage before."""
+    """The limits of a stage's outputs, compared with those of the stage before, of `row_count` rows that are
+    judged together. By output, `element_counts` has the elements over all samples."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
     largest, mean, source = _floating_limits(

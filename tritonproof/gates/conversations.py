@@ -16,10 +16,10 @@ from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples, why_undeclared
 
-_MESSAGE_COUNTS = {"decoupled": 64, "sequence": 16}
+_REQUEST_COUNTS = {"decoupled": 64, "sequence": 16}
 """Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
 _MAX_NOISE = 2e-3
-"""The most noise of answers to the same messages, as a share of the spread: twice the rounding of FP16."""
+"""The most noise of answers to the same requests, as a share of the spread: twice the rounding of FP16."""
 
 _ByNumber = Mapping[tuple[int, int], Arrays]
 """The answers, by the numbers of the request and of the answer among the request's, both from 0."""
@@ -32,47 +32,47 @@ def compare_conversations(
     max_sequences: int = 2,
     send: Callable[[Server, Model, Sequence[StreamedRequest]], Sequence[StreamedAnswers]] = converse,
 ) -> GateResult:
-    """Send the same messages three times, and those of a sequence a fourth time, in turns with another
+    """Send the same requests three times, and those of a sequence a fourth time, in turns with another
     sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
     third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
     is_sequence = model.exchange == "sequence"
-    messages = _messages(model, samples)
-    first, second, third = [_by_number(send(server, model, messages)) for _time in range(3)]
+    requests = _requests(model, samples)
+    first, second, third = [_by_number(send(server, model, requests)) for _time in range(3)]
     allowed = _allowed(model, second, third)
     difference = _difference(first, second, allowed, "when it was asked again")
     difference = difference or _difference(first, third, allowed, "when it was asked a third time")
     rounds, one = 3, "a sequence of " if is_sequence else ""
-    tried = f"{len(first)} answers to {one}{len(messages)} requests, sent again"
+    tried = f"{len(first)} answers to {one}{len(requests)} requests, sent again"
     if is_sequence and max_sequences < 2:
         tried += ", alone as the model takes one at a time"
     elif is_sequence and not difference:
         rounds += 2
-        others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
-        pairs = zip(messages, sequence_of(others, 8), strict=True)
+        others = [samples.read([(number + 1) % len(samples)]) for number in range(len(requests))]
+        pairs = zip(requests, sequence_of(others, 8), strict=True)
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
         difference = _difference(first, _by_number(in_turns), allowed, "beside another sequence")
     if not difference:
         _require_declared(model, first)
-    fault = f"the same messages got different answers: {difference}" if difference else ""
-    return GateResult("conversation", rounds * len(messages), tried, fault)
+    fault = f"the same requests got different answers: {difference}" if difference else ""
+    return GateResult("conversation", rounds * len(requests), tried, fault)
 
 
 def compare_server_conversations(
     server: Server, other: Server, model: Model, samples: Samples, baseline_name: str
 ) -> GateResult:
-    """Send the same messages to both servers, and compare the answers within the noise of `other`. As the
+    """Send the same requests to both servers, and compare the answers within the noise of `other`. As the
     first round may change what a model keeps, which is no noise, this compares later rounds."""
-    messages = _messages(model, samples)
-    _, current = [_by_number(converse(server, model, messages)) for _time in range(2)]
-    _, second, third = [_by_number(converse(other, model, messages)) for _time in range(3)]
+    requests = _requests(model, samples)
+    _, current = [_by_number(converse(server, model, requests)) for _time in range(2)]
+    _, second, third = [_by_number(converse(other, model, requests)) for _time in range(3)]
     difference = _difference(second, current, _allowed(model, second, third), "here")
     tried = f"{len(second)} answers beside {baseline_name}"
-    return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
+    return GateResult("baseline", 5 * len(requests), tried=tried, fault=difference)
 
 
-def _messages(model: Model, samples: Samples) -> list[StreamedRequest]:
-    """The messages of each round: one sequence, or requests one after the other."""
-    inputs = [samples.read([number % len(samples)]) for number in range(_MESSAGE_COUNTS[model.exchange])]
+def _requests(model: Model, samples: Samples) -> list[StreamedRequest]:
+    """The requests of each round: one sequence, or requests one after the other."""
+    inputs = [samples.read([number % len(samples)]) for number in range(_REQUEST_COUNTS[model.exchange])]
     return sequence_of(inputs, 7)  # always the same number, as a model may answer with it
 
 
@@ -107,7 +107,7 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, flo
 
 def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, float]:
     """How far answers may be apart, by their signature: as the user says, and within the noise of the third
-    answers. These and the second follow the same messages, the first may change what the model keeps."""
+    answers. These and the second follow the same requests, the first may change what the model keeps."""
     by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
     allowed = {}
     for signature, (keys, expected) in expect_by_signature(second, _answer_name).items():

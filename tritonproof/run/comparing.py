@@ -134,7 +134,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
         lacking = len(run.samples.other_shapes) - len(baseline.samples.other_shapes)
         tried = gate.result.tried + f", without shapes that it does not take ({lacking})" * bool(lacking)
         return dataclasses.replace(gate, result=structs.replace(gate.result, tried=tried))
-    run.say("the same messages to the baseline", baseline_name)
+    run.say("the same requests to the baseline", baseline_name)
     servers = run.server, baseline.server
     return AnswerFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))
 

@@ -1,4 +1,4 @@
-"""Proves a case right: by its labels, by its messages, and by equal answers however a request is sent."""
+"""Proves a case right: by its labels, and by equal answers however a request is sent."""
 
 import dataclasses
 import functools
@@ -79,7 +79,7 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     prepared = run.prepared
     if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
-    run.say("send the same messages again")
+    run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
         called = (model.config for model in prepared.described.called if model.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
@@ -88,8 +88,8 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
 
 
 def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
-    """Whether the answers are those that another run recorded in the folder of --answers; with
-    --record-answers, this run records them."""
+    """Whether the answers are those in the folder of --answers. With --record-answers, the model's first case
+    in this run records its own, with which the others are compared."""
     folder, case_id = run.settings.answers, str(run.requested)
     assert folder is not None
     run.say("answers without labels", "recorded")
