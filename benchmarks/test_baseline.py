@@ -11,7 +11,7 @@ from tritonproof.run.comparing import compare_with_baseline
 from tritonproof.run.proving import reproduce
 
 
-@pytest.mark.step("baseline", gate="baseline")
+@pytest.mark.step("baseline")
 def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     finding, comparison = compare_with_baseline(run)

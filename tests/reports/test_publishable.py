@@ -123,10 +123,12 @@ def test_missed_limit_looks_unlike_what_missed_it() -> None:
 
 
 def test_reason_that_stopped_several_steps_is_said_once() -> None:
-    failures = [sample_records.step_failure(step=step) for step in ("accuracy", "gates", "gates", "reload")]
+    failures = [
+        sample_records.step_failure(step=step) for step in ("accuracy", "batches", "batches", "reload")
+    ]
     why = publishable(planted(failures=tuple(failures))).why_no_speed
     assert why.count(failures[0].message) == 1
-    assert "accuracy, gates, reload failed: " in why
+    assert "accuracy, batches, reload failed: " in why
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,9 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
-@pytest.mark.parametrize(("step", "is_shown"), [("accuracy", True), ("gates", False), ("conversion", False)])
+@pytest.mark.parametrize(
+    ("step", "is_shown"), [("accuracy", True), ("batches", False), ("conversion", False)]
+)
 def test_search_winner_is_hidden_by_failures_of_more_than_settings(step: str, is_shown: bool) -> None:
     search = sample_records.search(accuracy=sample_records.accuracy())
     failures = (sample_records.step_failure(step=step),)

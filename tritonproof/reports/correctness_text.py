@@ -77,7 +77,7 @@ def no_score_text(record: schema.Record) -> str:
 
 def failed_steps(record: schema.Record, *, hiding: bool) -> list[str]:
     """The steps that failed before they had a result, either those that prove the case or the others, as
-    parts of a sentence: `gates, reload failed: Triton has ended`."""
+    parts of a sentence: `batches, reload failed: Triton has ended`."""
     steps: dict[str, dict[str, None]] = {}
     for failure in record.failures:
         if failure.hides_speed == hiding:

@@ -73,9 +73,9 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
 
 
 def test_model_that_could_not_be_asked_is_not_called_wrong() -> None:
-    ended = sample_records.step_failure("test_declared", step="gates", message="Triton has ended")
+    ended = sample_records.step_failure("test_declared", step="declared", message="Triton has ended")
     (model,) = compared_models(sample_records.seen(structs.replace(beside("", FAST), failures=(ended,))))
-    assert baseline_verdict(model) == ("failed", "gates failed: Triton has ended")
+    assert baseline_verdict(model) == ("failed", "declared failed: Triton has ended")
 
 
 @pytest.mark.parametrize(
