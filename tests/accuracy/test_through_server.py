@@ -332,10 +332,6 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     result, _ = comparison.outputs
     assert (result.passed, result.sample) == (False, "row-7")
     assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
-    (failure,) = ledger_failures(
-        sample_records.accuracy(
-            outputs=(result,),
-        )
-    )
+    (failure,) = ledger_failures(sample_records.accuracy(outputs=(result,)))
     assert "sample row-7" in failure
     assert "given" not in failure, "the record has no field for a text"

@@ -130,11 +130,6 @@ def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", requ
         return soak_entry(model.job.point, under_load, loadings)
 
 
-def leaking(found: Soak) -> set[tuple[str, str]]:
-    assert present(found.answers_under_load).count > present(found.answers_under_load).wrong == 0
-    return verdicts(found)
-
-
 @pytest.fixture
 def no_segments_left() -> Iterator[None]:
     """Removes the segments that a model leaked on purpose."""
@@ -157,7 +152,8 @@ def no_segments_left() -> Iterator[None]:
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_is_found_with_its_size(how: Any, resource: str, per: str, tmp_path: Path) -> None:
     result = soak(tmp_path, **how)
-    assert leaking(result) == {(resource, per)}, result.growth
+    assert present(result.answers_under_load).count > present(result.answers_under_load).wrong == 0
+    assert verdicts(result) == {(resource, per)}, result.growth
     if resource == "memory of its stubs":
         slope = next(growth.slope for growth in result.growth if growth.resource == resource)
         # Python and malloc add less than a tenth to 1,024 bytes.

@@ -5,7 +5,7 @@ import dataclasses
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
 
+Example = tuple[Path, dict[str, Any], list[str]]
+"""CONTRIBUTING's example: the folder of its builds, its names, and the lines that it prints."""
+
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[str]]:
-    """CONTRIBUTING's example: the folder of its builds, its names, and the lines that it prints."""
+def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     (lines,) = re.findall(r"```python\n(from tritonproof\.cases.*?)```", text, re.S)
     builds, results = tmp_path_factory.mktemp("builds"), tmp_path_factory.mktemp("results")
@@ -41,9 +43,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return builds, names, printed.getvalue().splitlines()
 
 
-def test_contributing_example_converts_serves_and_measures(
-    example: tuple[Path, dict[str, Any], list[str]],
-) -> None:
+def test_contributing_example_converts_serves_and_measures(example: Example) -> None:
     builds, names, (built, scores, speed) = example
     assert built.startswith(f"{builds}/cpu/")
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
@@ -55,9 +55,7 @@ def test_contributing_example_converts_serves_and_measures(
     assert not is_made(names["run"], "converted_answers"), "the end frees all values"
 
 
-def test_baseline_of_earlier_builds_keeps_its_config(
-    example: tuple[Path, dict[str, Any], list[str]],
-) -> None:
+def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
     builds, names, _ = example
     case, earlier = names["case"], baseline_builds.parse_against(str(builds))
     suite_run = SuiteRun(dataclasses.replace(names["suite_run"].settings, against=earlier))
@@ -134,13 +132,9 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
 
         return call
 
-    @contextlib.contextmanager
-    def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
-        yield noting("server")()
-
     monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", noting("reference"))
     monkeypatch.setattr(runtime_files, "open_in_process", noting("oracle"))
-    monkeypatch.setattr(prepared_case, "serve", serve)
+    monkeypatch.setattr(prepared_case, "serve", noting("server", contextlib.nullcontext(StandInServer())))
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))

@@ -60,11 +60,8 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
         monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
-        return run_of(
-            own,
-            points={"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]},
-            against=".",
-        )
+        points = {"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
+        return run_of(own, points=points, against=".")
 
     return start
 

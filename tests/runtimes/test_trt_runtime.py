@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -74,16 +74,12 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
     }
     monkeypatch.setitem(sys.modules, "tensorrt", Player({}, MODULE, **answers))
 
-    @contextmanager
-    def entered(_stream: Any) -> Iterator[None]:
-        yield
-
     on_cpu: Any = ModuleType("torch")
     on_cpu.__dict__.update(torch.__dict__)
     on_cpu.device = lambda kind, number: device.update(asked=f"{kind}:{number}") or torch.device("cpu")
     on_cpu.cuda = SimpleNamespace(
         Stream=lambda _device: stream,
-        stream=entered,
+        stream=nullcontext,
         current_stream=lambda _device: None,
         set_device=lambda _device: device.update(current=device["asked"]),
     )

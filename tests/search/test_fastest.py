@@ -132,6 +132,9 @@ class SimulatedMeasurer:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
+    def mean_ms(self, operating_point: OperatingPoint) -> float:
+        return self.latency(operating_point.candidate, operating_point.sample_level)
+
     def probe(self, operating_point: OperatingPoint) -> Pass:
         self.probes.append(operating_point)
         point = operating_point.point
@@ -149,10 +152,7 @@ class SimulatedMeasurer:
         return states
 
     def fresh_passes(self, operating_point: OperatingPoint) -> PointState:
-        point, mean_ms = (
-            operating_point.point,
-            self.latency(operating_point.candidate, operating_point.sample_level),
-        )
+        point, mean_ms = operating_point.point, self.mean_ms(operating_point)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(queueing.FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
         noise = self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, (count, point.concurrency, requests))
@@ -166,20 +166,13 @@ class SimulatedMeasurer:
         return fastest.find_fastest(space, goal, *measuring, plan, self.activities.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
-        return (
-            1e3
-            * operating_point.sample_level
-            / self.latency(operating_point.candidate, operating_point.sample_level)
-        )
+        return 1e3 * operating_point.sample_level / self.mean_ms(operating_point)
 
     def keeps(self, operating_point: OperatingPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
         tail = math.exp(z * math.hypot(DEVIATION, self.luck) - DEVIATION**2 / 2)
-        return (
-            self.latency(operating_point.candidate, operating_point.sample_level) * tail
-            <= goal.latency_budget_ms
-        )
+        return self.mean_ms(operating_point) * tail <= goal.latency_budget_ms
 
     def optimum_per_s(self, goal: SearchGoal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""

@@ -31,11 +31,7 @@ class WithColour(Settings):
     """The suite's settings with another option."""
 
     colour: str | None = option(
-        "output",
-        "NAME",
-        lambda _, text: text.lower(),
-        goes_to="nodes checkout",
-        conflicts_with="repository",
+        "output", "NAME", lambda _, text: text.lower(), goes_to="nodes checkout", conflicts_with="repository"
     )
     """The colour of the bars, 5 % of them."""
 
