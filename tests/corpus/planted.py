@@ -11,8 +11,7 @@ import numpy as np
 from tests.corpus.verdicts import ACCURACY, ALIKE, PASSES, Expected
 
 AGAIN, IN_FLIGHT, BATCHES = "repeated", "in_flight", "batches"
-WAYS, DECLARED, RELOADED = "transport", "declared", "reload"
-CONVERSATION = "conversation"
+DECLARED, CONVERSATION = "declared", "conversation"
 
 _MODEL = Path(__file__).with_name("planted_model.py")
 _BATCHING = "dynamic_batching { }"

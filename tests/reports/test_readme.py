@@ -19,7 +19,7 @@ from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.summary import machine_blocks, summary
 
 SWEPT = sample_records.swept()
-CASE, OTHER = SWEPT.name, str(sample_records.random_weights().case)
+CASE = SWEPT.name
 RECORDS = [SWEPT, sample_records.random_weights()]
 SEEN = sample_records.seen(*RECORDS)
 

@@ -21,17 +21,6 @@ TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
-def without_batches(folder: Path) -> Model:
-    path = networks.without_batch(folder / "net.onnx")
-    return model_of("mine", OnnxOptions(path, networks.rows(folder / "samples", 12, (3, 4))))
-
-
-def of_texts(folder: Path) -> Model:
-    (folder / "samples").mkdir()
-    np.save(folder / "samples" / "words.npy", TEXTS)
-    return model_of("mine", OnnxOptions(networks.words(folder / "net.onnx"), folder / "samples"))
-
-
 def built(model: Model, folder: Path) -> CaseBuild:
     deployment, weights = profile_of(model, CPU).deployment, model.load_weights(None)
     return builds.build(case(model), weights, deployment, folder, native=False, samples=job_of(model).samples)
