@@ -42,22 +42,11 @@ def correct(kept: Arrays, labels: np.ndarray, _framework: Arrays) -> np.ndarray:
     return (decide(kept) == labels).astype(float)
 
 
-def write_network(path: Path, factor: float = 1.0) -> None:
-    """Write the network, with all weights multiplied by a factor."""
-    from onnx import TensorProto, helper, numpy_helper, save
+def write_network(path: Path) -> None:
+    from tests.user_models import networks  # which a copy of this file has no use for
 
-    input_info, output_info = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
-        for name, size in (("NUMBERS", 4), ("SCORES", 2))
-    )
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["NUMBERS", "weights"], ["SCORES"])],
-        "classifier",
-        [input_info],
-        [output_info],
-        [numpy_helper.from_array(np.float32(factor) * WEIGHTS, "weights")],
-    )
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), str(path))
+    graph = "(float[batch, 4] NUMBERS) => (float[batch, 2] SCORES) { SCORES = MatMul(NUMBERS, weights) }"
+    networks.save(path, graph, weights=WEIGHTS)
 
 
 _ALL_BUT_TWO = Limit(0.98, "the labels are what the weights compute: all but rounding is right")

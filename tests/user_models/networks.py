@@ -9,7 +9,7 @@ WORDS = 12
 """Rows of the table that `tokens` picks from."""
 
 
-def _save(path: Path, graph: str, **weights: np.ndarray) -> Path:
+def save(path: Path, graph: str, **weights: np.ndarray) -> Path:
     """Write a graph, given in the syntax of onnx.parser."""
     from onnx import numpy_helper, parser, save_model
 
@@ -30,7 +30,7 @@ def _random(*shape: int) -> np.ndarray:
 def linear(path: Path, batch: int | str = "batch", output: str = "scores") -> Path:
     """x, [batch, 4], to the scores of three classes."""
     graph = f"(float[{batch}, 4] x) => (float[{batch}, 3] {output}) {{ {output} = MatMul(x, weights) }}"
-    return _save(path, graph, weights=_random(4, 3))
+    return save(path, graph, weights=_random(4, 3))
 
 
 def within_function(path: Path) -> Path:
@@ -49,7 +49,7 @@ def within_function(path: Path) -> Path:
 def convolution(path: Path) -> Path:
     """images, [batch, 3, 5, 5], through one convolution to maps, [batch, 2, 3, 3]."""
     graph = "(float[batch, 3, 5, 5] images) => (float[batch, 2, 3, 3] maps) { maps = Conv(images, weights) }"
-    return _save(path, graph, weights=_random(2, 3, 3, 3))
+    return save(path, graph, weights=_random(2, 3, 3, 3))
 
 
 def apart(path: Path) -> Path:
@@ -79,13 +79,13 @@ def tokens(path: Path) -> Path:
     }"""
     least = np.full(1, np.finfo(np.float32).min, np.float32)
     one = np.ones(1, np.float32)
-    return _save(path, graph, table=_random(WORDS, 8), one=one, least=least, axis=np.array([1]))
+    return save(path, graph, table=_random(WORDS, 8), one=one, least=least, axis=np.array([1]))
 
 
 def single(path: Path, operator: str) -> Path:
     """x, [batch, 4], through one operator without settings."""
     kind = "int64" if operator == "NonZero" else "float"
-    return _save(path, f"(float[batch, 4] x) => ({kind}[a, b] y) {{ y = {operator}(x) }}")
+    return save(path, f"(float[batch, 4] x) => ({kind}[a, b] y) {{ y = {operator}(x) }}")
 
 
 def through(path: Path, operator: str, *shape: int, dtype: str = "float", **settings: Any) -> Path:
@@ -93,20 +93,20 @@ def through(path: Path, operator: str, *shape: int, dtype: str = "float", **sett
     axes = ", ".join(map(str, ("batch", *shape)))
     attributes = ", ".join(f"{name} = {value}" for name, value in settings.items())
     called = f"{operator}<{attributes}>" if attributes else operator
-    return _save(path, f"({dtype}[{axes}] x) => (float[{axes}] y) {{ y = {called}(x) }}")
+    return save(path, f"({dtype}[{axes}] x) => (float[{axes}] y) {{ y = {called}(x) }}")
 
 
 def categories(path: Path) -> Path:
     """text, [batch, 1], to the one-hot code of its digit, [batch, 1, 10]; refuses any other text."""
     digits = ", ".join(f'"{digit}"' for digit in range(10))
     encoder = f"ai.onnx.ml.OneHotEncoder<cats_strings = [{digits}], zeros = 0>"
-    return _save(path, f"(string[batch, 1] text) => (float[batch, 1, 10] ones) {{ ones = {encoder}(text) }}")
+    return save(path, f"(string[batch, 1] text) => (float[batch, 1, 10] ones) {{ ones = {encoder}(text) }}")
 
 
 def without_batch(path: Path) -> Path:
     """x, [3, 4] without a batch, to the scores of three rows in two classes; the shape of `most` is open."""
     body = "{ scores = MatMul(x, weights) most = ReduceMax<keepdims = 0>(scores) }"
-    return _save(path, f"(float[3, 4] x) => (float[3, 2] scores, float[] most) {body}", weights=_random(4, 2))
+    return save(path, f"(float[3, 4] x) => (float[3, 2] scores, float[] most) {body}", weights=_random(4, 2))
 
 
 def classifier(path: Path) -> Path:
@@ -117,7 +117,7 @@ def classifier(path: Path) -> Path:
         scores = MatMul(heavy, weights)
         label = ArgMax<axis = 1, keepdims = 0>(scores)
     }"""
-    return _save(path, graph, weights=_random(4, 3), one=np.array([1]))
+    return save(path, graph, weights=_random(4, 3), one=np.array([1]))
 
 
 def steps_first(path: Path) -> Path:
@@ -127,13 +127,13 @@ def steps_first(path: Path) -> Path:
         columns = Squeeze(turned, two)
         steps = MatMul(columns, weights)
     }"""
-    return _save(path, graph, two=np.array([2]), weights=np.ones((2, 3), np.float32))
+    return save(path, graph, two=np.array([2]), weights=np.ones((2, 3), np.float32))
 
 
 def probable(path: Path) -> Path:
     """A classifier whose probabilities are a sequence of maps, as skl2onnx writes them."""
     zipped = "ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2, 3]>(x)"
-    return _save(path, f"(float[batch, 4] x) => (seq(map(int64, float)) maps) {{ maps = {zipped} }}")
+    return save(path, f"(float[batch, 4] x) => (seq(map(int64, float)) maps) {{ maps = {zipped} }}")
 
 
 def words(path: Path) -> Path:
@@ -143,7 +143,7 @@ def words(path: Path) -> Path:
         meaning = ai.onnx.ml.LabelEncoder<{meaning}>(word)
         said = Identity(word)
     }}"""
-    return _save(path, graph)
+    return save(path, graph)
 
 
 def rows(folder: Path, count: int, shape: tuple[int, ...] = (4,)) -> Path:
