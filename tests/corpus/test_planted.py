@@ -40,13 +40,8 @@ def _found(folder: Path, models: Sequence[Planted], *options: str) -> Mapping[st
     return verdicts.run(folder, ["--repository", str(folder / "models"), *words]).models
 
 
-@pytest.mark.parametrize("model", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_planted_fault_is_found(model: Planted, found: Mapping[str, Found]) -> None:
-    found[model.name].hold_to(model.expected)
-
-
-@pytest.mark.parametrize("model", CONTROLS, ids=[control.name for control in CONTROLS])
-def test_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
+@pytest.mark.parametrize("model", [*FAULTS, *CONTROLS], ids=lambda model: model.name)
+def test_planted_fault_is_found_and_honest_model_passes(model: Planted, found: Mapping[str, Found]) -> None:
     found[model.name].hold_to(model.expected)
 
 
