@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -30,10 +31,7 @@ def test_status_is_1_if_benchmarks_would_stop(
 
 @pytest.mark.parametrize("error", [PermissionError(13, "no"), ProgramError("hangs"), ValueError("odd")])
 def test_failing_check_does_not_hide_others(error: Exception) -> None:
-    def check() -> Finding:
-        raise error
-
-    assert doctor.run_check(check).state == "warning"
+    assert doctor.run_check(Mock(side_effect=error)).state == "warning"
 
 
 def test_file_that_the_benchmarks_refuse_is_refused() -> None:

@@ -103,16 +103,8 @@ def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     turns = replace(turns, failed_attempts=["killed"])
-    entry = in_turns.efficiency_entry(
-        turns,
-        sample_records.measured("offline", 8, 1.0),
-        2,
-        8,
-        1e6,
-        peak_flops_per_s=peak,
-        gpus=2,
-        spinning=True,
-    )
+    best = sample_records.measured("offline", 8, 1.0)
+    entry = in_turns.efficiency_entry(turns, best, 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True)
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.marks[0].text.endswith("1, the last: killed")
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"

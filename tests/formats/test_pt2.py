@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -142,11 +143,8 @@ def test_package_opens_without_compiler_and_temporary_files(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def compile_probes(_device: str) -> dict[str, str]:
-        raise AssertionError("this finds the CPU's vector instructions by compiling for each")
-
-    monkeypatch.setattr("torch._inductor.codecache.get_device_information", compile_probes)
+    probes = AssertionError("this finds the CPU's vector instructions by compiling for each")
+    monkeypatch.setattr("torch._inductor.codecache.get_device_information", Mock(side_effect=probes))
     predict = open_package(built)
     assert_equal_to_framework(network, arrays(2), predict(arrays(2)))
     assert list(tmp_path.iterdir()) == [], "what is unpacked would stay when the process is killed"
@@ -207,10 +205,7 @@ def test_failing_compiler_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The compiler's message decides whether the case fails or is not available."""
-
-    def compiled(*_arguments: object, **_options: object) -> None:
-        raise RuntimeError(problem)
-
+    compiled = Mock(side_effect=RuntimeError(problem))
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
     inputs = pt2.network_and_inputs(job_of(model, network))
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)

@@ -163,15 +163,6 @@ def no_memory() -> Iterator[None]:
     forget()
 
 
-def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> None:
-    """A TensorFlow with this build info."""
-    info = folder / "tensorflow" / "python" / "platform" / "build_info.py"
-    info.parent.mkdir(parents=True)
-    info.write_text(f"build_info = {about!r}\n")
-    spec = SimpleNamespace(submodule_search_locations=[str(folder / "tensorflow")])
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
-
-
 def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for versions, lacks in (({"tensorflow-cpu": "2.19"}, False), ({"tensorflow": "2.17"}, False), ({}, True)):
         monkeypatch.setattr(machine, "version_of", versions.get)
@@ -198,7 +189,12 @@ def test_gpu_needs_a_build_for_it_and_libraries(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    play_build(monkeypatch, tmp_path, is_cuda_build=is_cuda_build, is_tensorrt_build=is_tensorrt_build)
+    info = tmp_path / "tensorflow" / "python" / "platform" / "build_info.py"
+    info.parent.mkdir(parents=True)
+    about = {"is_cuda_build": is_cuda_build, "is_tensorrt_build": is_tensorrt_build}
+    info.write_text(f"build_info = {about!r}\n")
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "tensorflow")])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
     assert bool(format_.why_missing("cuda", None, "fp16")) is is_missing

@@ -29,14 +29,9 @@ def beside() -> Iterator[Beside]:
     with contextlib.ExitStack() as stack:
 
         def start(code: str, *arguments: object, **variables: str) -> "subprocess.Popen[str]":
-            process = subprocess.Popen(
-                [sys.executable, "-c", code, *map(str, arguments)],
-                cwd=ROOT,
-                env={**os.environ, **variables},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+            command, own = [sys.executable, "-c", code, *map(str, arguments)], os.environ | variables
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, text=True)
             stack.enter_context(process)
             stack.callback(process.kill)
             return process
