@@ -17,6 +17,7 @@ from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
 from tritonproof.accuracy.answer_comparison import AnswerFinding
+from tritonproof.base.errors import InputError
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
 from tritonproof.run import case_run, comparing, loader
@@ -116,6 +117,16 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: Side, com
     states, plan = comparing.add_baselines(run, present(run.baseline), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
     assert (plan.compared_points, plan.budget_s) == (3, 120.0)
+
+
+def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:
+    (config := tmp_path / "config.pbtxt").write_text("max_batch_size: 2")
+    converted = toy.case()
+    run = compared(prepare(case=converted), prepare(case=converted, folder=tmp_path))
+    begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (2, 4)]
+    with pytest.raises(InputError, match="up to 2, not 4") as refused:
+        comparing.add_baselines(run, present(run.baseline), begun)
+    assert refused.value.where == str(config)
 
 
 def samples_of(*shape: int, **more: Any) -> Samples:
