@@ -10,9 +10,9 @@ from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import compare_all
-from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.expected import expect, expect_by_signature
 from tritonproof.accuracy.ledger import with_same_answers
-from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import AnswerComparison
@@ -33,8 +33,8 @@ def compared(
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
-    singles = make_single_answers(IDS, rows, limits)
-    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits).result
+    expected_rows = expect_by_signature(rows, lambda n: IDS[n])
+    return compare_all(expected_rows, [Answer(np.asarray(which), answers)], limits).result
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -96,11 +96,11 @@ def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    singles = make_single_answers(IDS, rows, EXACT)
-    right = compare_all(singles.expected, again, EXACT).result
+    expected = expect_by_signature(rows, lambda n: IDS[n])
+    right = compare_all(expected, again, EXACT).result
     assert (right.count, right.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_all(singles.expected, again, EXACT).result.wrong == 1
+    assert compare_all(expected, again, EXACT).result.wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -200,17 +200,19 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
 FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 
 
+@pytest.mark.parametrize("min_noise", [MIN_NOISE, 0.1])
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
     [(ROWS, MIN_NOISE), (FEW_WRONG, MIN_NOISE), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), 0.02)],
     ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
-def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
+def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float, min_noise: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
-    singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
+    limits = CaseLimits(WIDE, WIDE, min_noise=min_noise)
+    singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, limits, repeats)
     noise = singles.noise_limits.default.max_element
-    assert MIN_NOISE <= noise <= min(allowed, singles.kernel_limits.default.max_element)
-    assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)
+    assert min_noise <= noise <= min(max(allowed, min_noise), singles.kernel_limits.default.max_element)
+    assert (noise > min_noise) == (allowed > min_noise)
 
 
 @pytest.mark.parametrize(
@@ -220,11 +222,11 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float)
 )
 def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, allowed: float) -> None:
     """On an H200 one voxel in two million of nnU-Net's masks changed, without scores that show noise."""
-    masks = np.zeros((20, elements), np.int64)
-    again = masks.copy()
+    masks, again = np.zeros((2, 20, elements), np.int64)
     again[4, :flipped] = 1
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
-    singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
+    rows = {n: {"OUT": masks[n]} for n in range(20)}
+    singles = make_single_answers(IDS, rows, CaseLimits(WIDE, WIDE), repeats)
     assert singles.noise_limits.min_agreement == allowed
     passes = not compare_all(singles.expected, repeats, singles.noise_limits).result.wrong
     assert passes == (not flipped or allowed < 1)

@@ -22,19 +22,20 @@ from tritonproof.spec import Tensor, Tolerance
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
     given = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4))
-    inferred = limits.CaseLimits(given, given, inferred_on="cpu").inferred([{"y": values}])
+    inferred = limits.CaseLimits(given, given, "cpu", min_noise=0.1).inferred([{"y": values}])
     assert limits.inferred_precision([{"y": values}]) == shown
-    assert (inferred == limits.CaseLimits(given, given)) is (shown == "")
+    assert (inferred == limits.CaseLimits(given, given, min_noise=0.1)) is (shown == "")
     for each in (inferred.same_artifact, inferred.conversion):
         assert each.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_given_tolerance_holds_whatever_answers_show() -> None:
-    for is_given, device in ((False, "cpu"), (True, None)):
+    for is_given, *of_case in ((False, "cpu", limits.MIN_NOISE), (True, None, 1e-4)):
         tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
         format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
         case = dataclasses.replace(toy.case(precision=""), format=format_)
-        assert limits.case_limits(case, "", None, {}).inferred_on == device
+        found = limits.case_limits(case, "", None, {})
+        assert [found.inferred_on, found.min_noise] == of_case
 
 
 def test_whole_numbers_show_no_precision() -> None:

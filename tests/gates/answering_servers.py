@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from tests.gates import made_up_model
-from tests.gates.made_up_model import LIMITS
+from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import grpc_server
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
@@ -28,7 +28,7 @@ from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-SINGLES: SingleAnswers = make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
+SINGLES: SingleAnswers = make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, CASE_LIMITS)
 RpcHandler = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -149,7 +149,7 @@ BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
 _ALONE = {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}
-IN_MEMORY = make_single_answers(IDS, _ALONE, LIMITS)
+IN_MEMORY = make_single_answers(IDS, _ALONE, CASE_LIMITS)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
 
 def singles(count: int = 8) -> SingleAnswers:
     """The sound model's answer to each sample alone."""
-    return make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
+    return make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, CASE_LIMITS)
 
 
 COUNT = 12

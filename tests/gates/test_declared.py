@@ -18,7 +18,7 @@ from tests import toy
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.made_up_model import (
-    LIMITS,
+    CASE_LIMITS,
     ROWS,
     AnswerRule,
     MadeUpModel,
@@ -89,7 +89,7 @@ def model(
     served = served_model(count, batched=batched, rule=rule)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
     served = dataclasses.replace(served, model=dataclasses.replace(served.model, outputs=outputs))
-    alone = make_single_answers(served.data.ids, rows or given_alone(count), LIMITS)
+    alone = make_single_answers(served.data.ids, rows or given_alone(count), CASE_LIMITS)
     return gate_context(served, alone, **changes)
 
 

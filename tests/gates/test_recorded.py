@@ -46,7 +46,7 @@ def context_of(
     served = made_up_model.served_model(data=data, server=server, rule=rule)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
-    alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, NARROW)
+    alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, limits)
     return made_up_model.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
 
 

@@ -76,7 +76,7 @@ def test_each_sample_is_sent_alone(name: str, asked: list[tuple[list[int], int]]
 def test_tried_batches_fit_256_mib_by_real_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 16 << 20
     texts = served_model(1, data=InputData(Path(), ["a"], {"IN": np.array([[b"x" * size]], object)}))
-    answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
+    answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, CASE_LIMITS)
     for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
         assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
     others = [{"IN": np.zeros((1, size), np.int8)}]

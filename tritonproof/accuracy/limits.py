@@ -107,6 +107,8 @@ class CaseLimits:
     """The limits if the other answer is of another of the model's formats or precisions."""
     inferred_on: Device | None = None
     """The device, if only answers show the precision (see `inferred`); None if it or the limits are known."""
+    min_noise: float = MIN_NOISE
+    """The noise that is always allowed, as a share of the spread; more than the default if a user says so."""
 
     def inferred(self, answers: Iterable[Arrays]) -> "CaseLimits":
         """These limits; if the precision is not known, widened to those of the precision that the `answers`
@@ -116,7 +118,8 @@ class CaseLimits:
         rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
         numbers = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
         shown = AnswerLimits(numbers, rounding=rule.rounding)
-        return CaseLimits(self.same_artifact.or_wider(shown), self.conversion.or_wider(shown))
+        same_artifact, conversion = self.same_artifact.or_wider(shown), self.conversion.or_wider(shown)
+        return replace(self, same_artifact=same_artifact, conversion=conversion, inferred_on=None)
 
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
@@ -149,8 +152,10 @@ def case_limits(
     limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
     stages = (limits(kernels_only=only) for only in (True, False))
     same_artifact, conversion = (replace(each.per_answer, min_compared_share=share) for each in stages)
-    is_known = arithmetic_precision or tolerance_of(case, arithmetic_precision).is_given
-    return CaseLimits(same_artifact, conversion, None if is_known else case.answers_on)
+    tolerance = tolerance_of(case, arithmetic_precision)
+    inferred_on = None if arithmetic_precision or tolerance.is_given else case.answers_on
+    min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
+    return CaseLimits(same_artifact, conversion, inferred_on, min_noise)
 
 
 def stage_limits(

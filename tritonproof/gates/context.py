@@ -10,7 +10,7 @@ from msgspec import structs
 from tritonproof.accuracy import answer_comparison
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
-from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
+from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
 from tritonproof.serve.messages import content_size_bytes
@@ -57,8 +57,6 @@ class GateContext:
     loaded: LoadedAs
     single_answers: SingleAnswers
     limits: CaseLimits
-    min_noise: float = MIN_NOISE
-    """The noise that is always allowed, as a share of the spread; the user may allow more."""
     kernels_may_change: bool = False
     """Whether loading again may change kernels: on a GPU libraries choose kernels by trying some."""
     evaluation_samples: Samples | None = None
@@ -113,13 +111,11 @@ class GateContext:
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 
-def ask_one_by_one(served: ServedModel, limits: CaseLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
-    """Send all samples, each alone, one after the other, and the same requests again; returns their answers.
-    `limits` and `min_noise` are those of GateContext."""
+def ask_one_by_one(served: ServedModel, limits: CaseLimits) -> SingleAnswers:
+    """The answers to all samples, each sent alone, one after the other, and again in the same order."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(served.ask(requests)), served.ask(requests)
-    kernel_limits = limits.inferred(rows.values()).same_artifact
-    return make_single_answers(served.data.ids, rows, kernel_limits, repeats, min_noise)
+    return make_single_answers(served.data.ids, rows, limits, repeats)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
@@ -132,27 +128,24 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
 
 
 def make_single_answers(
-    ids: Sequence[str],
-    rows: Mapping[int, Arrays],
-    limits: AnswerLimits,
-    repeats: Sequence[Answer] = (),
-    min_noise: float = MIN_NOISE,
+    ids: Sequence[str], rows: Mapping[int, Arrays], limits: CaseLimits, repeats: Sequence[Answer] = ()
 ) -> SingleAnswers:
-    """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is allowed.
-    More noise than other kernels may cause is a fault, and allows nothing more."""
+    """The answers `rows`, with the noise that `repeats` show. More noise than other kernels may cause is a
+    fault, and allows nothing more."""
+    kernel_limits = limits.inferred(rows.values()).same_artifact
     expected = expect_by_signature(rows, lambda sample: str(ids[sample]))
     pairs = ((outputs, answer_comparison.answers_to(keys, repeats)) for keys, outputs in expected.values())
     noise = max((answer_comparison.typical_difference(*pair) for pair in pairs), default=0.0)
-    largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
+    largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = answer_comparison.compare_all(expected, repeats, limits).result
+    repeated = answer_comparison.compare_all(expected, repeats, kernel_limits).result
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
-    agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
+    agreement = (kernel_limits.min_agreement, kernel_limits.agreement_by_output) if is_noisy else (1.0, {})
     return SingleAnswers(
         rows=rows,
         expected=expected,
-        kernel_limits=limits.at_least(largest),
+        kernel_limits=kernel_limits.at_least(largest),
         noise_limits=AnswerLimits(NumberLimits(largest, np.inf), *agreement),
         noise=noise,
         repeats=repeats,

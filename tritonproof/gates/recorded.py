@@ -116,9 +116,9 @@ def compare_with_recorded(
     both = context.limits.inferred(expected.values()), earlier.limits
     is_same = case_id == earlier.case_id
     here, there = (limits.same_artifact if is_same else limits.conversion for limits in both)
-    limits = here.or_wider(there).at_least(context.min_noise)
+    limits = here.or_wider(there).at_least(context.limits.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
-    recorded = make_single_answers(served.data.ids, expected, limits)
+    recorded = make_single_answers(served.data.ids, expected, context.limits)
     finding = compare_all(recorded.expected, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case_id} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)

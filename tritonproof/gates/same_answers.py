@@ -177,7 +177,7 @@ def compare_servers(
     singles = (current.single_answers, baseline.single_answers)
 
     def ask_for(data: InputData, side: GateContext) -> SingleAnswers:
-        return ask_one_by_one(dataclasses.replace(side.served, data=data), side.limits, side.min_noise)
+        return ask_one_by_one(dataclasses.replace(side.served, data=data), side.limits)
 
     for data in parts:
         is_asked = data is current.served.data

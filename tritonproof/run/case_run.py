@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy import ledger, precisions
 from tritonproof.accuracy.answer_comparison import AnswerCheck, AnswerFinding
-from tritonproof.accuracy.limits import MIN_NOISE, CaseLimits, case_limits
+from tritonproof.accuracy.limits import CaseLimits, case_limits
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.stages import (
     StageAnswers,
@@ -172,16 +172,13 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     def gate_context(self) -> GateContext:
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
         loaded, limits = self.loader.ensure_loaded("online"), self.answer_limits
-        tolerance = precisions.tolerance_of(self.case, self.arithmetic_precision)
-        min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         served = self.loader.served
         self.loader.leave_gpu()  # which the limits may have used
         return GateContext(
             served,
             loaded,
-            ask_one_by_one(served, limits, min_noise),
+            ask_one_by_one(served, limits),
             limits,
-            min_noise,
             kernels_may_change=self.case.answers_on == "cuda",
             # The accuracy step sends all samples of a converted case.
             evaluation_samples=self.samples if self.case.model.from_repository else None,
