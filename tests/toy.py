@@ -203,7 +203,7 @@ def samples_of(rows: Arrays) -> Samples:
 
 def check(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -> AnswerCheck:
     """The check of answers against these outputs, [samples, ...] each."""
-    return AnswerCheck({"": (range(len(ids)), expect(ids, outputs))}, limits)
+    return AnswerCheck({"": expect(ids, outputs)}, limits)
 
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> LoadJob:

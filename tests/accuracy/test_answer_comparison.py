@@ -33,8 +33,7 @@ def compared(
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
-    expected_rows = expect_by_signature(rows, lambda n: IDS[n])
-    return compare_all(expected_rows, [Answer(np.asarray(which), answers)], limits).result
+    return compare_all(expect_by_signature(rows, IDS), [Answer(np.asarray(which), answers)], limits).result
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -96,7 +95,7 @@ def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    expected = expect_by_signature(rows, lambda n: IDS[n])
+    expected = expect_by_signature(rows, IDS)
     right = compare_all(expected, again, EXACT).result
     assert (right.count, right.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})

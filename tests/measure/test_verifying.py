@@ -30,7 +30,7 @@ def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCh
 
 
 CHECK, LONG = answers_of(OUT=ROWS), ROWS[:, [0, 1, 2, 3, 0]]
-OF_BOTH_SHAPES = {**CHECK.expected, "longer": (range(6, 12), expect("abcdef", {"OUT": LONG}))}
+OF_BOTH_SHAPES = {**CHECK.expected, "longer": expect("abcdef", {"OUT": LONG}, range(6, 12))}
 CHECK = dataclasses.replace(CHECK, expected=OF_BOTH_SHAPES)
 
 

@@ -202,8 +202,8 @@ def _is_tie_of_scores(
 def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerFinding[AnswerComparison]:
-    """Compare answers with the expected ones, row by row and together; see `compare_rows`."""
-    answers = [answer for answer in answers if len(answer.sample_indices)]
+    """Compare the answers to the expected samples, row by row and together; see `compare_rows`."""
+    answers = _answers_to(expected, answers)
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
     rows = sum(len(result.left_out) for result in results)
     samples = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
@@ -234,19 +234,19 @@ def compare_all(
     only_finite: bool = False,
 ) -> AnswerFinding[AnswerComparison]:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
-    pairs = ((outputs, answers_to(keys, answers)) for keys, outputs in expected.values())
-    finding = merge_findings([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
+    parts = [compare_answers(part, answers, limits, only_finite=only_finite) for part in expected.values()]
+    finding = merge_findings(parts)
     tells_apart = len(expected) > 1 or finding.result.tells_apart
     return replace(finding, result=structs.replace(finding.result, tells_apart=tells_apart))
 
 
-def answers_to(group: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of the answers to this group of samples, with the indices of these in the group."""
-    index_of = {sample: index for index, sample in enumerate(group)}
+def _answers_to(expected: ExpectedOutputs, answers: Sequence[Answer]) -> list[Answer]:
+    """The rows of answers to the samples of `expected`, with their indices among these samples."""
+    index_of = {sample: index for index, sample in enumerate(expected.samples)}
     matching = []
     for answer in answers:
         rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)
-        if (is_wanted := rows >= 0).all():
+        if (is_wanted := rows >= 0).all() and len(rows):
             matching.append(Answer(rows, answer.outputs))
         elif is_wanted.any():
             outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
@@ -328,7 +328,7 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     """The typical difference from the expected answers beyond FP32's rounding, as a share of the spread: the
     median over rows of a row's largest difference, so that a few wrong answers do not count as noise."""
     parts = []
-    for answer in answers:
+    for answer in _answers_to(expected, answers):
         largest = np.zeros(len(answer.sample_indices))
         for name, spread in expected.spreads.items():
             expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)

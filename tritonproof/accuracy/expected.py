@@ -1,17 +1,14 @@
 """The expected answers, and the scale on which a difference from them is measured."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
 from tritonproof.spec import Arrays
 
-_Key = TypeVar("_Key")
-"""The key of an answer: a sample's index, or the answer's position in a conversation."""
 _CLASS_SHARE = 0.9
 """Integers count as classes if in this share of rows they are the index of the largest score."""
 _MAX_COMPARED = 4096
@@ -29,6 +26,8 @@ class ExpectedOutputs:
     """The outputs, [samples, ...] each."""
     spreads: Mapping[str, Spread]
     """The spread of each floating-point output, by name."""
+    samples: Sequence[int]
+    """The indices of the samples, by which actual answers name them."""
 
     @functools.cached_property
     def standardized(self) -> np.ndarray:
@@ -63,8 +62,8 @@ class ExpectedOutputs:
         return floating or any(bool((values != values[:1]).any()) for values in discrete)
 
 
-ExpectedBySignature = Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
-"""For each signature, the indices of the samples whose answers have it, and these answers."""
+ExpectedBySignature = Mapping[object, ExpectedOutputs]
+"""For each signature, the expected answers that have it."""
 
 
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
@@ -81,10 +80,10 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
 
 
-def expect(ids: Sequence[str], outputs: Arrays) -> ExpectedOutputs:
-    """The expected answers `outputs`, [samples, ...] each, with their spreads."""
+def expect(ids: Sequence[str], outputs: Arrays, samples: Sequence[int] | None = None) -> ExpectedOutputs:
+    """The expected answers `outputs`, [samples, ...] each, to `samples` or else all, with their spreads."""
     spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
-    return ExpectedOutputs(ids, outputs, spreads)
+    return ExpectedOutputs(ids, outputs, spreads, range(len(ids)) if samples is None else samples)
 
 
 def signature(row: Arrays) -> object:
@@ -92,15 +91,13 @@ def signature(row: Arrays) -> object:
     return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
 
 
-def expect_by_signature(
-    rows: Mapping[_Key, Arrays], id_of: Callable[[_Key], str]
-) -> dict[object, tuple[list[_Key], ExpectedOutputs]]:
-    """For each signature, the keys of the `rows` that have it, and these rows, which have no batch axis."""
-    by_signature: dict[object, list[_Key]] = {}
-    for key, row in rows.items():
-        by_signature.setdefault(signature(row), []).append(key)
-    groups = {}
-    for group_signature, keys in by_signature.items():
-        outputs = {name: np.stack([rows[key][name] for key in keys]) for name in rows[keys[0]]}
-        groups[group_signature] = keys, expect([id_of(key) for key in keys], outputs)
-    return groups
+def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> ExpectedBySignature:
+    """The expected answers `rows`, without a batch axis, by their samples' indices in `ids`."""
+    by_signature: dict[object, list[int]] = {}
+    for sample, row in rows.items():
+        by_signature.setdefault(signature(row), []).append(sample)
+    expected = {}
+    for group_signature, samples in by_signature.items():
+        outputs = {name: np.stack([rows[sample][name] for sample in samples]) for name in rows[samples[0]]}
+        expected[group_signature] = expect([ids[sample] for sample in samples], outputs, samples)
+    return expected

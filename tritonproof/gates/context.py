@@ -133,9 +133,9 @@ def make_single_answers(
     """The answers `rows`, with the noise that `repeats` show. More noise than other kernels may cause is a
     fault, and allows nothing more."""
     kernel_limits = limits.inferred(rows.values()).same_artifact
-    expected = expect_by_signature(rows, lambda sample: str(ids[sample]))
-    pairs = ((outputs, answer_comparison.answers_to(keys, repeats)) for keys, outputs in expected.values())
-    noise = max((answer_comparison.typical_difference(*pair) for pair in pairs), default=0.0)
+    expected = expect_by_signature(rows, ids)
+    differences = (answer_comparison.typical_difference(part, repeats) for part in expected.values())
+    noise = max(differences, default=0.0)
     largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.

@@ -1,12 +1,12 @@
 """Do models of sequences, or of any number of answers, repeat their answers, on another server too?"""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
-from tritonproof.accuracy.expected import expect_by_signature
+from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
@@ -96,9 +96,10 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, flo
         return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
-    for signature, (keys, expected) in expect_by_signature(first, _answer_name).items():
+    answers = _answers_at(again, first)
+    for signature, expected in _expected(first).items():
         limits = AnswerLimits(NumberLimits(allowed.get(signature, MIN_NOISE), np.inf))
-        finding = compare_answers(expected, _answers_at(again, keys), limits)
+        finding = compare_answers(expected, answers, limits)
         if (wrong := finding.result.first_wrong) is not None:
             change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
@@ -109,17 +110,22 @@ def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, 
     """How far answers may be apart, by their signature: as the user says, and within the noise of the third
     answers. These and the second follow the same requests, the first may change what the model keeps."""
     by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
-    allowed = {}
-    for signature, (keys, expected) in expect_by_signature(second, _answer_name).items():
-        noise = NOISE_FACTOR * typical_difference(expected, _answers_at(third, keys))
+    allowed, answers = {}, _answers_at(third, second)
+    for signature, expected in _expected(second).items():
+        noise = NOISE_FACTOR * typical_difference(expected, answers)
         allowed[signature] = max(MIN_NOISE, min(noise, _MAX_NOISE), *by_user)
     return allowed
+
+
+def _expected(replies: _ByNumber) -> ExpectedBySignature:
+    """The expected answers; for the comparison, each is to a sample of its own."""
+    return expect_by_signature(dict(enumerate(replies.values())), [_answer_name(key) for key in replies])
 
 
 def _answer_name(key: tuple[int, int]) -> str:
     return f"answer {key[1] + 1} to request {key[0] + 1}"
 
 
-def _answers_at(replies: _ByNumber, keys: Sequence[tuple[int, int]]) -> list[Answer]:
-    """The answers that have one of these keys, each as the row of its key's index."""
+def _answers_at(replies: _ByNumber, keys: Iterable[tuple[int, int]]) -> list[Answer]:
+    """The answers that have one of these keys, each to the sample with its key's index."""
     return [single_answer(row, replies[key]) for row, key in enumerate(keys) if key in replies]

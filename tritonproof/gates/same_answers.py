@@ -136,9 +136,9 @@ def _compare_positions(
         return answer_comparison.merge_findings([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
-    expected, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
-    answer = Answer(np.arange(len(rows)), actual)
-    return compare_answers(ExpectedOutputs(ids, expected, spreads), [answer], singles.noise_limits)
+    outputs, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
+    expected = ExpectedOutputs(ids, outputs, spreads, range(len(rows)))
+    return compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.noise_limits)
 
 
 def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFinding[AnswerComparison] | None:
@@ -163,8 +163,8 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of answers given alone with the signature of `outputs`, [rows, ...] each, if any."""
-    group = singles.expected.get(signature({name: values[0, ...] for name, values in outputs.items()}))
-    return None if group is None else group[1].spreads
+    expected = singles.expected.get(signature({name: values[0, ...] for name, values in outputs.items()}))
+    return None if expected is None else expected.spreads
 
 
 def compare_servers(

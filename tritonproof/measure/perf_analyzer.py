@@ -167,8 +167,8 @@ def command(job: LoadJob, input_file: Path) -> list[str]:
     if job.shared_memory != "none":
         sizes = [tensor.row_bytes for tensor in outputs]
         most = job.served.data.sample_count(job.point.batch)
-        for sample_indices, expected in () if job.check is None else job.check.expected.values():
-            sent = [index for index, sample in enumerate(sample_indices) if sample < most]
+        for expected in () if job.check is None else job.check.expected.values():
+            sent = [index for index, sample in enumerate(expected.samples) if sample < most]
             for tensor in outputs:
                 if tensor.name in expected.outputs and not tensor.has_fixed_size:
                     rows = expected.outputs[tensor.name][sent]

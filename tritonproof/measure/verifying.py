@@ -45,7 +45,7 @@ def make_answer_check(
         answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(part))
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
-    expected = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
+    expected = expect_by_signature(rows, data.ids)
     kernel_limits = limits.inferred(rows.values()).same_artifact
     return AnswerCheck(expected, kernel_limits, "alone" if is_alone else "in process")
 
