@@ -137,7 +137,9 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 2e-4)})
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
-    assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
+    near = verify(reference, [answer(OUT=off, SECOND=ROWS[SAMPLES] + np.float32(4e-4))])
+    assert (near.wrong, near.limit) == (0, 1e-4), "the smaller difference is nearer to its limit"
+    assert near.relative_difference == pytest.approx(4e-4 / SPREAD, rel=0.1)
     result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)])
     assert result.wrong == 3
     assert present(result.first_wrong).output.startswith("SECOND")

@@ -71,7 +71,7 @@ class AnswerFinding(Generic[_Result]):
 
 @dataclass(frozen=True)
 class RowDifferences:
-    """What the rule finds in each row of one answer. Equal outputs have no entries."""
+    """What the rule finds in each row of one answer. Equal outputs have no entries but in `largest`."""
 
     answer: Answer
     left_out: np.ndarray
@@ -84,18 +84,9 @@ class RowDifferences:
     """Which elements differ in each other output, [rows, elements]."""
     wrong_rows: Arrays
     """Which rows of each output are wrong, [rows]."""
-
-    @property
-    def largest(self) -> np.ndarray:
-        """The largest difference of each compared row as a share of its scale, or infinity, [rows]."""
-        largest = np.zeros(len(self.answer.sample_indices))
-        for name, rows in self.wrong_rows.items():
-            if name in self.shares:
-                compared = np.where(self.left_out & ~rows, 0.0, self.shares[name].max(axis=1, initial=0.0))
-                largest = np.maximum(largest, compared)
-            elif name not in self.unequal:
-                largest[rows] = np.inf
-        return largest
+    largest: Arrays
+    """The largest of `shares` in each row of each floating-point output, [rows]: 0 if the row is left out,
+    infinity without numbers to compare."""
 
 
 def compare_rows(
@@ -112,6 +103,7 @@ def compare_rows(
     count = len(answer.sample_indices)
     left_out = np.zeros(count, bool)
     all_shares, means, unequal, wrong = {}, {}, {}, {}
+    largest = {name: np.zeros(count) for name in expected.spreads}
     for name in expected.discrete_outputs:
         compared = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
         if compared is not None:
@@ -119,7 +111,7 @@ def compare_rows(
     for name, spread in expected.spreads.items():
         expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
         if actual is None or actual.shape != expected_rows.shape or actual.dtype.kind != "f":
-            wrong[name] = np.ones(count, bool)
+            wrong[name], largest[name] = np.ones(count, bool), np.full(count, np.inf)
             continue
         if np.array_equal(actual, expected_rows) and (not only_finite or np.isfinite(actual).all()):
             continue
@@ -133,14 +125,17 @@ def compare_rows(
         is_finite = np.isfinite(shares)
         if only_finite:
             is_finite &= np.isfinite(actual).reshape(count, -1)
-        is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
+        largest[name] = shares.max(axis=1, initial=0.0)
+        is_far = largest[name] > bounds.max_element
         is_far |= means[name] > bounds.max_mean * spread.mean_magnitude + rounding
         wrong[name] = ~is_finite.all(axis=1) | (is_far & ~left_out)
-    result = RowDifferences(answer, left_out, all_shares, means, unequal, wrong)
+        largest[name][left_out & ~wrong[name]] = 0.0
+    result = RowDifferences(answer, left_out, all_shares, means, unequal, wrong, largest)
     has_all = all(name in all_shares or name not in wrong for name in expected.spreads)
     if not (checks_identity and all_shares and has_all):
         return result
-    is_nearer = _nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
+    differing = np.flatnonzero(np.any([rows > 0 for rows in largest.values()], axis=0))
+    is_nearer = _nearer_to_another(expected, answer, differing, limits)
     first = next(iter(all_shares))
     return replace(result, wrong_rows={**wrong, first: wrong[first] | is_nearer & ~left_out})
 
@@ -222,8 +217,7 @@ def compare_answers(
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         if too_many or differing.sum() > allowed:
             beyond.add(name)
-    limit = limits.default.max_element if expected.spreads else None
-    return merge_findings([_summary(expected, result, beyond, limit) for result in results])
+    return merge_findings([_summary(expected, result, beyond, limits) for result in results])
 
 
 def compare_all(
@@ -255,19 +249,22 @@ def _answers_to(expected: ExpectedOutputs, answers: Sequence[Answer]) -> list[An
 
 
 def _summary(
-    expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
+    expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limits: AnswerLimits
 ) -> AnswerFinding[AnswerComparison]:
     """The finding about one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
     which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
     result = replace(result, wrong_rows={**result.wrong_rows, **unequal})
-    answer, largest = result.answer, result.largest
+    answer = result.answer
+    pairs = [(rows, limits.of_output(name).max_element) for name, rows in result.largest.items()]
+    nearness = np.max([np.zeros(len(result.left_out)), *(rows / limit for rows, limit in pairs)], axis=0)
+    nearest, limit = max(pairs, key=lambda pair: pair[0].max() / pair[1], default=(None, None))
     wrong = np.any([np.zeros_like(result.left_out), *result.wrong_rows.values()], axis=0)
     equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]
     agreement = np.min([np.ones(len(wrong)), *equal], axis=0)
-    worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
+    worst = int(np.lexsort((-nearness, agreement, ~wrong))[0])
     sample, mismatch, first = "", None, None
-    if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
+    if wrong[worst] or nearness[worst] > 0 or agreement[worst] < 1:
         sample = str(expected.ids[answer.sample_indices[worst]])
     if wrong[worst]:
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
@@ -279,7 +276,7 @@ def _summary(
     comparison = AnswerComparison(
         count=len(wrong),
         wrong=int(wrong.sum()),
-        relative_difference=None if limit is None or np.isinf(largest.max()) else float(largest.max()),
+        relative_difference=None if nearest is None or np.isinf(nearest.max()) else float(nearest.max()),
         limit=limit,
         agreement=float(agreement.min()),
         left_out=int((result.left_out & ~wrong).sum()),

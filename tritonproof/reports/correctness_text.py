@@ -180,7 +180,7 @@ def same_answers_text(answers: schema.AnswerComparison) -> str:
     size = difference_text(answers)
     if not answers.wrong:
         is_equal = answers.relative_difference == 0 and answers.agreement == 1
-        distance = "equal within rounding" if is_equal else f"at most {size} apart"
+        distance = "equal within rounding" if is_equal else f"{size} apart"
         return f"answers alone, batched and in flight are {distance}{answer_remarks(answers)}"
     gap = "no numbers" if answers.relative_difference is None and answers.agreement == 1 else f"{size} apart"
     ways = "alone, in a batch and with many requests in flight"
@@ -210,4 +210,4 @@ def gate_text(gate: schema.GateResult) -> str:
     answers = gate.answer_comparison
     if answers is None or gate.fault:
         return gate.tried
-    return f"{gate.tried}, answers differ by at most {difference_text(answers)}{answer_remarks(answers)}"
+    return f"{gate.tried}, answers differ by {difference_text(answers)}{answer_remarks(answers)}"

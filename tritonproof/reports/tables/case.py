@@ -235,7 +235,7 @@ _GATES: Sequence[Column[GateResult]] = (
     Column("Without labels", lambda row: GATE_DEMANDS.get(row.gate, row.gate)),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),
-    Column("Apart at most", _apart, right_aligned=True),
+    Column("Apart", _apart, right_aligned=True),
     Column("Verdict", lambda row: row.fault or "passed"),
 )
 
