@@ -23,6 +23,7 @@ COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
 ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
 NANS = np.where(np.arange(4) == 1, np.float32(np.nan), ROWS)
+FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
 EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
@@ -196,9 +197,6 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
 # --- noise --------------------------------------------------------------------------------------------------
 
 
-FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
-
-
 @pytest.mark.parametrize("min_noise", [MIN_NOISE, 0.1])
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
@@ -209,8 +207,8 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float,
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     limits = CaseLimits(WIDE, WIDE, min_noise=min_noise)
     singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, limits, repeats)
-    noise = singles.noise_limits.default.max_element
-    assert min_noise <= noise <= min(max(allowed, min_noise), singles.kernel_limits.default.max_element)
+    noise = singles.noise_limits.widest.max_element
+    assert min_noise <= noise <= min(max(allowed, min_noise), singles.kernel_limits.widest.max_element)
     assert (noise > min_noise) == (allowed > min_noise)
 
 

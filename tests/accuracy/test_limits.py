@@ -26,7 +26,7 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
     assert limits.inferred_precision([{"y": values}]) == shown
     assert (inferred == limits.CaseLimits(given, given, min_noise=0.1)) is (shown == "")
     for each in (inferred.same_artifact, inferred.conversion):
-        assert each.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
+        assert each.widest.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_given_tolerance_holds_whatever_answers_show() -> None:
@@ -51,7 +51,7 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
     allowed = limits.case_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).same_artifact
-    assert allowed.default.max_element == 1e-4
+    assert allowed.widest.max_element == 1e-4
 
 
 def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests import toy
 from tests.conftest import LoadRuntime
-from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
+from tests.gates.made_up_model import CASE_LIMITS
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, LoadedAs, ask_one_by_one
@@ -14,8 +14,6 @@ from tritonproof.record.schema import GateResult, Scenario
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
-_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
-LIMITS = CaseLimits(_LIMITS, _LIMITS)
 _RUNTIME = """
 import numpy as np
 
@@ -60,8 +58,8 @@ def served_with(serving: LoadRuntime) -> Loader:
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded, alone = LoadedAs("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
-    context = GateContext(served, loaded, alone, LIMITS, can_share_memory=True)
+    loaded, alone = LoadedAs("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, CASE_LIMITS)
+    context = GateContext(served, loaded, alone, CASE_LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 
 

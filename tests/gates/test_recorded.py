@@ -95,7 +95,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, 
     changed = answering(outputs=ROWS * np.float32(1.05))
     path, _ = kept
     wide = dataclasses.replace(FINE, by_output={})
-    wide_for_output = dataclasses.replace(FINE, by_output={"OUT": FINE.default})
+    wide_for_output = dataclasses.replace(FINE, by_output={"OUT": FINE.widest})
     passing = ((wide, NARROW), (NARROW, wide), (wide_for_output, FINE))
     for pair in (*passing, (NARROW, NARROW), (FINE, FINE)):
         other = NARROW if pair in passing else wide

@@ -60,8 +60,8 @@ class NumberLimits(NamedTuple):
 class AnswerLimits:
     """How far two answers to the same sample may differ."""
 
-    default: NumberLimits
-    """The limits of each floating-point output that is not in `by_output`."""
+    widest: NumberLimits
+    """The limits of each floating-point output that is not in `by_output`; none in it are wider."""
     min_agreement: float = 1.0
     """The least share of equal elements over all rows of each other output, from 0 to 1, by default."""
     agreement_by_output: Mapping[str, float] = field(default_factory=dict)
@@ -71,10 +71,10 @@ class AnswerLimits:
     min_compared_share: float = 0.5
     """The least share of rows whose floating-point outputs are compared: a tie leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
-    """The limits of floating-point outputs that need less than `default`, by name."""
+    """The limits of floating-point outputs that need less than `widest`, by name."""
 
     def of_output(self, output: str) -> NumberLimits:
-        return self.by_output.get(output, self.default)
+        return self.by_output.get(output, self.widest)
 
     def agreement_of(self, output: str) -> float:
         return self.agreement_by_output.get(output, self.min_agreement)
@@ -84,7 +84,7 @@ class AnswerLimits:
         names = self.by_output.keys() | other.by_output.keys()
         discrete = self.agreement_by_output.keys() | other.agreement_by_output.keys()
         return AnswerLimits(
-            default=self.default.or_wider(other.default),
+            widest=self.widest.or_wider(other.widest),
             min_agreement=min(self.min_agreement, other.min_agreement),
             rounding=max(self.rounding, other.rounding),
             min_compared_share=min(self.min_compared_share, other.min_compared_share),
@@ -94,7 +94,7 @@ class AnswerLimits:
 
     def at_least(self, max_element: float) -> "AnswerLimits":
         """These limits, with a `max_element` of at least this one for every output."""
-        return self.or_wider(replace(self, default=NumberLimits(max_element, 0.0), by_output={}))
+        return self.or_wider(replace(self, widest=NumberLimits(max_element, 0.0), by_output={}))
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def stage_limits(
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
     per_answer = AnswerLimits(
-        default=widest,
+        widest=widest,
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, deep_rounding),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, row_count),

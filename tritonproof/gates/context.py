@@ -136,7 +136,7 @@ def make_single_answers(
     expected = expect_by_signature(rows, ids)
     differences = (answer_comparison.typical_difference(part, repeats) for part in expected.values())
     noise = max(differences, default=0.0)
-    largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.default.max_element))
+    largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.widest.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
     repeated = answer_comparison.compare_all(expected, repeats, kernel_limits).result
