@@ -194,6 +194,13 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).wrong == 2
 
 
+@pytest.mark.parametrize(("share", "wrong"), [(0.6, 0), (0.7, 1)])
+def test_answer_twice_as_near_to_another_samples_is_wrong(share: float, wrong: int) -> None:
+    wide, expected = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS[:2]
+    given = expected[:1] + np.float32(share) * (expected[1] - expected[0])
+    assert compared({"OUT": expected}, {"OUT": given}, [0], wide).wrong == wrong
+
+
 # --- noise --------------------------------------------------------------------------------------------------
 
 

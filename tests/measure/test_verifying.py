@@ -171,8 +171,9 @@ def test_batches_in_process_are_bounded_by_real_answers(
     framework = None if source == "alone" else "pytorch"
     case = toy.case(toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),), framework=framework))
     data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
-    make_answer_check(case, data, mask, batch, CaseLimits(LIMITS, LIMITS))
+    check = make_answer_check(case, data, mask, batch, CaseLimits(LIMITS, LIMITS, min_noise=0.5))
     assert taken == sizes
+    assert check.limits.widest.max_element == 0.5, "the noise that gates allow"
 
 
 def passes_of(
