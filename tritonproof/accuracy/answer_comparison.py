@@ -71,7 +71,7 @@ class AnswerFinding(Generic[_Result]):
 
 @dataclass(frozen=True)
 class RowDifferences:
-    """What the rule finds in each row of one answer. Equal outputs have no entries but in `largest`."""
+    """What the rule finds in each row of one answer. Equal outputs have no entries, or zeros."""
 
     answer: Answer
     left_out: np.ndarray

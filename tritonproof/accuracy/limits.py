@@ -2,9 +2,10 @@
 
 The tolerance is chosen by a person, for a format or a model: how far a conversion may be from its framework.
 The cost is measured: how far a precision alone moves the outputs of the framework's own network.
-The limits are what comparisons enforce: multiples of the cost, or where none is measured the tolerance. For
-the same artifact on other kernels they are then constants of the precision, unless a user gave the tolerance.
-The noise is how far answers to a repeated request differ: the only limit where nothing may change them."""
+The limits are what comparisons enforce: multiples of the cost, or where none is measured the tolerance; for
+the same artifact on other kernels, constants of the precision in its place, unless a user gave the tolerance.
+The noise is how far answers to a repeated request differ: the only limit where nothing may change an answer.
+"""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -201,7 +202,7 @@ def _floating_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, names: list[str], *, kernels_only: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
-    come from. The mean may be another multiple of the cost for other kernels than for a conversion."""
+    come from. The mean's multiple of the cost differs between other kernels and a conversion."""
     tolerance, rule = tolerance_of(case, arithmetic_precision), PRECISIONS.get(arithmetic_precision)
     name_of_precision = arithmetic_precision.upper()
     if cost is not None and rule is not None:

@@ -112,7 +112,7 @@ class GateContext:
 
 
 def ask_one_by_one(served: ServedModel, limits: CaseLimits) -> SingleAnswers:
-    """The answers to all samples, each sent alone, one after the other, and again in the same order."""
+    """Ask for each sample alone, one after the other, and again in the same order; return the answers."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(served.ask(requests)), served.ask(requests)
     return make_single_answers(served.data.ids, rows, limits, repeats)

@@ -77,7 +77,7 @@ def recorded_gate(
 ) -> AnswerFinding[GateResult]:
     """Compare a case's answers with those in the folder. In a run that records, whose `run_id` is then given,
     the first case of a model records its own, and the model's other cases are compared with these; `on_wait`
-    is called while another run records. Raises NotAvailableError if none are recorded or fit into a file."""
+    is called while another run records. Raises NotAvailableError if none is recorded, or fits into a file."""
     name = context.served.model.name
     path = answers_path(folder, name)
     if run_id is not None:

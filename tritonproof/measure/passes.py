@@ -63,7 +63,7 @@ class Pass:
     answers_under_load: AnswerComparison | None = None
     """The comparison of answers that were sent after the pass, if any were."""
     counts_by_model: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What a model that calls others, and each of these did: requests, ns in the queue, ns of computing."""
+    """By name, what a model that calls others and each of these did: requests, ns queued, ns computing."""
 
 
 RunPass = Callable[[LoadJob, float], Pass]

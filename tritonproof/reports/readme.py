@@ -160,8 +160,8 @@ def _check_markers(text: str) -> None:
         where = f"line {_line_number(outside, stray.start())}"
         fix = (
             "begin a region with <!-- tritonproof:NAME -->, end it with <!-- /tritonproof:NAME -->, each on "
+            "its own line"
         )
-        fix += "its own line"
         raise InputError(f"{excerpt(stray[0])} begins or ends no region", where=where, fix=fix)
     if all(part["fence"] for part in _PARTS.finditer(text)):
         fix = (

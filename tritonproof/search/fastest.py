@@ -83,7 +83,7 @@ def find_fastest(
     Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
     good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
-    in turns, or raises ProofError if an operating point cannot be measured.
+    in turns; it raises ProofError if an operating point cannot be measured.
 
     Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
     """

@@ -158,7 +158,8 @@ class AnswerComparison(Struct, frozen=True):
     """The difference nearest to its limit, beyond rounding, as a share of the spread of its column over all
     samples; None without floating-point outputs, or if one is not a number."""
     limit: Number | None = None
-    """The largest `relative_difference` of the same output that passes; None without such outputs."""
+    """The largest `relative_difference` of the same output that passes; None without
+    floating-point outputs."""
     agreement: Number | None = None
     """The least share of elements of an integer or text output that equal the expected ones; None if nothing
     was compared, and under load in records from before it was kept."""

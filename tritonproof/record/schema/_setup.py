@@ -70,7 +70,7 @@ class Estimate(Struct, frozen=True):
     """Whether too few observations give no upper bound: `high` is then the largest observation."""
 
     def is_within(self, limit: float, certified_bound: float | None) -> bool:
-        """Whether the whole interval is, and if it is open above a certified bound too."""
+        """Whether the whole interval is within `limit`, and if it is open above, a certified bound too."""
         is_bounded = not self.open_above or (certified_bound is not None and certified_bound <= limit)
         return self.high <= limit and is_bounded
 

@@ -48,9 +48,8 @@ def _length_text(soak: Soak) -> str:
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
     if repeated := soak.failed_attempt_count:
-        requests += (
-            f", {COUNT.text(repeated)} {'attempt' if repeated == 1 else 'attempts'} at passes repeated"
-        )
+        attempts = "attempt at a pass" if repeated == 1 else "attempts at passes"
+        requests += f", {COUNT.text(repeated)} failed {attempts}"
     return requests + (f", and {soak.loadings} loadings" if soak.loadings else "")
 
 
