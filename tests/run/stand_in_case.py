@@ -113,7 +113,7 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
         case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
-        accepted = AcceptedSamples(toy.samples(1), "", 0.0, None)
+        accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
         build = CaseBuild(case, Path("m"), reused=True)
         return RepositoryCase(case, toy.DEPLOYMENT, server, described, build, accepted)
 

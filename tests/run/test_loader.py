@@ -1,15 +1,20 @@
 """How a case is loaded again, and what its run then knows of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from tests import toy
+from tests.gates.made_up_model import singles
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
+from tritonproof.gates import GATES
 from tritonproof.gates.context import LoadedAs
+from tritonproof.run import case_run
+from tritonproof.run.proving import run_gate
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
@@ -39,3 +44,14 @@ def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader.loaded, loader.was_under_load = LoadedAs("offline", toy.DEPLOYMENT, "onnx", {}), True
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedAs("offline", toy.DEPLOYMENT, "python"), False)
+
+
+def test_first_answer_of_an_earlier_loading_is_not_one_after_a_reload(
+    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen = run_of(prepare_repository_case()), Mock()
+    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
+    for name in ("repeated", "reload"):
+        monkeypatch.setitem(GATES, name, replace(GATES[name], check=seen))
+        run_gate(run, name)
+    assert [call.args[0].loaded.first_answer for call in seen.call_args_list] == [{}, None]
