@@ -19,7 +19,7 @@ from tritonproof.measure import sweep
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import gpu_use, point_result
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import GpuUse, LoadPoint
 
 
@@ -92,7 +92,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
     ):
         assert job.served.server.device == "cpu"
         on_gpu = dataclasses.replace(job.served, server=dataclasses.replace(job.served.server, device="cuda"))
-        (state,) = sweep.sweep_points([PointState(dataclasses.replace(job, served=on_gpu))], plan)
+        (state,) = sweep.sweep_points([PointState(Side(dataclasses.replace(job, served=on_gpu)))], plan)
     assert all(one_pass.gpu is not None for one_pass in state.passes)
     result = point_result(state, plan)
     gpu = present(result.gpu)

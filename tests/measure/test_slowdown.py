@@ -13,7 +13,7 @@ from tests.toy import SimulatedServer
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, SpeedComparison
 from tritonproof.reports.speed_text import speed_failures
@@ -22,7 +22,7 @@ from tritonproof.reports.speed_text import speed_failures
 def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
-    state = point_state.with_baseline(PointState(job), job.served.server, "baseline")
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
     plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
     return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
 

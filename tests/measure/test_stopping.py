@@ -9,7 +9,7 @@ from tests import toy
 from tritonproof.measure import plan as plan_module
 from tritonproof.measure import point_state, stopping
 from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan, pass_window_s, warm_up_window_s
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
@@ -18,12 +18,12 @@ PATIENT = MeasuringPlan(budget_s=1000)
 
 def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> PointState:
     """A load point with a pass for each latency."""
-    measured = PointState(toy.job(POINT))
+    measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
         one_pass = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s, elapsed_s=elapsed_s)
         measured = point_state.with_pass(measured, one_pass)
-    return measured
+    return PointState(measured)
 
 
 def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
@@ -31,7 +31,7 @@ def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
     wobble = [1.0, 1.01] * count
     current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
     baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return dataclasses.replace(current, baseline=baseline)
+    return dataclasses.replace(current, baseline=baseline.current)
 
 
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
@@ -71,7 +71,7 @@ def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], warm: bool) -> None:
-    measured = PointState(toy.job(POINT))
+    measured = Side(toy.job(POINT))
     for latency_ms in latencies_ms:
         one_pass = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
         measured = point_state.with_pass(measured, one_pass, warms_up=True)
@@ -80,7 +80,7 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
 
 def test_measured_requests_count_toward_certification() -> None:
     plan, measured = MeasuringPlan(certify=99), state(*[10] * 3)
-    assert stopping.requests_missing(PointState(toy.job(POINT)), plan) == 662
+    assert stopping.requests_missing(PointState(Side(toy.job(POINT))), plan) == 662
     assert stopping.requests_missing(measured, plan) == 662 - measured.requests > 0
     assert stopping.requests_missing(state(*[10] * 8), plan) == 0
 

@@ -15,7 +15,7 @@ from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -28,7 +28,7 @@ def run(
     server: SimulatedServer, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure points of a simulated server."""
-    states = [PointState(toy.job(point)) for point in points or (ONLINE,)]
+    states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
     return point_results(sweep.sweep_points(states, plan, run_pass=server.run_pass, **options), plan)
 
 
@@ -140,22 +140,22 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
     monkeypatch.setattr(perf_analyzer, "_attempt_pass", attempt)
     monkeypatch.setattr(perf_analyzer, "_recover", lambda *_: None)
     for _trial in range(40):
-        point = PointState(toy.job(LoadPoint("online", 1, 8)))
+        point = PointState(Side(toy.job(LoadPoint("online", 1, 8))))
         states += sweep.sweep_points([point], QUICK, is_done=lambda one: one.spent_s > 12)
     passes = [one_pass for state in states for one_pass in state.passes]
     assert estimates.throughput(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
     assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
-    assert all(state.failed_attempts for state in states)
+    assert all(state.current.failed_attempts for state in states)
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
     server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
     measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=server.run_pass)
-    (first,) = measured([PointState(toy.job(ONLINE))])
+    (first,) = measured([PointState(Side(toy.job(ONLINE)))])
     (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
     assert second.passes[:-1] == first.passes
     assert second.passes[-1].window_s == 0.48, "as long as a pause has made it"
-    assert len(second.warm_up) == 2, "of the model that was loaded again"
+    assert len(second.current.warm_up) == 2, "of the model that was loaded again"
 
 
 def test_latencies_that_are_not_stationary_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:

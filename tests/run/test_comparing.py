@@ -18,7 +18,7 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import InputError
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
 from tritonproof.run import case_run, comparing, loader
 from tritonproof.run.case_run import CaseRun
@@ -26,12 +26,12 @@ from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
 
 B = Tensor("B", "FP32", (4,))
-Side = Callable[..., Prepare]
+SideOf = Callable[..., Prepare]
 Compared = Callable[[Prepare, Prepare], CaseRun]
 
 
 @pytest.fixture
-def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Side:
+def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> SideOf:
     """Prepares a model of no single requests, with these warnings and these seconds of loadings."""
     logs = (tmp_path / f"log{number}" for number in itertools.count())
     monkeypatch.setattr(loader, "time", clock)  # which passes only while a server loads a model
@@ -67,7 +67,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
     return start
 
 
-def test_losses_of_clients_and_new_warnings_are_told_once(side: Side, compared: Compared) -> None:
+def test_losses_of_clients_and_new_warnings_are_told_once(side: SideOf, compared: Compared) -> None:
     more = Tensor("MORE", "FP32", (1,))
     other = {"exchange": "sequence", "outputs": (more, *MODEL.outputs)}
     run = compared(side("known, 12 ms", "fresh"), side("known, 7 ms", "gone", batch=8, **other))
@@ -89,7 +89,7 @@ def test_losses_of_clients_and_new_warnings_are_told_once(side: Side, compared: 
     ],
 )
 def test_requests_that_are_not_taken_any_more_are_losses(
-    inputs: list[Tensor], inputs_there: list[Tensor], lost: str, side: Side, compared: Compared
+    inputs: list[Tensor], inputs_there: list[Tensor], lost: str, side: SideOf, compared: Compared
 ) -> None:
     run = compared(side(inputs=inputs), side(inputs=inputs_there, exchange="sequence"))
     fault = comparing.compare_with_baseline(run)[0].result.fault
@@ -103,7 +103,7 @@ def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
 
 @pytest.mark.parametrize(("loadings_s", "count"), [((1.2,), 1), ((9, 9, 1.2), 3), ((9,) * 9, MAX_LOADINGS)])
 def test_slow_loading_is_repeated_in_turns(
-    loadings_s: Any, count: int, side: Side, compared: Compared
+    loadings_s: Any, count: int, side: SideOf, compared: Compared
 ) -> None:
     run = compared(side(loadings_s=loadings_s), side(loadings_s=(1.0,) * 9, exchange="sequence"))
     _, baseline = comparing.compare_with_baseline(run)
@@ -111,9 +111,9 @@ def test_slow_loading_is_repeated_in_turns(
     assert baseline.baseline.loadings_s == (1.0,) * count
 
 
-def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: Side, compared: Compared) -> None:
+def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: SideOf, compared: Compared) -> None:
     run = compared(side(), side(batch=2))
-    begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (1, 2, 4)]
+    begun = [PointState(Side(toy.job(LoadPoint("offline", batch, 1)))) for batch in (1, 2, 4)]
     states, plan = comparing.add_baselines(run, present(run.baseline), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
     assert (plan.compared_points, plan.budget_s) == (3, 120.0)
@@ -123,7 +123,7 @@ def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compare
     (config := tmp_path / "config.pbtxt").write_text("max_batch_size: 2")
     converted = toy.case()
     run = compared(prepare(case=converted), prepare(case=converted, folder=tmp_path))
-    begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (2, 4)]
+    begun = [PointState(Side(toy.job(LoadPoint("offline", batch, 1)))) for batch in (2, 4)]
     with pytest.raises(InputError, match="up to 2, not 4") as refused:
         comparing.add_baselines(run, present(run.baseline), begun)
     assert refused.value.where == str(config)
@@ -149,7 +149,7 @@ def test_inputs_that_do_not_take_the_samples_are_named(change: Any, named: list[
 
 
 def test_samples_that_only_one_side_takes_are_not_compared(
-    side: Side, compared: Compared, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    side: SideOf, compared: Compared, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def compare(_own: Any, _other: Any, parts: Any, _name: str) -> AnswerFinding[GateResult]:
         return AnswerFinding(GateResult("baseline", 0, " and ".join(" ".join(data.ids) for data in parts)))
@@ -163,10 +163,10 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     run.loader.ensure_loaded("online")
-    begun = PointState(run.job(LoadPoint("online", 1, 4), run.answer_check))
+    begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.answer_check)))
     (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
-    for sent in (state.job, present(state.baseline).job):
+    for sent in (state.current.job, present(state.baseline).job):
         assert sent.served.data.ids == ["(1, 4)", "(3, 4)"]
         assert [*itertools.chain(*(part.samples for part in present(sent.check).expected.values()))] == [0, 1]
     assert tried == "(1, 4) (3, 4), without shapes that it does not take (1)"

@@ -11,7 +11,7 @@ import numpy as np
 from tests import toy
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import Deployment, Estimate, Search, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import SearchGoal, SearchSpace
@@ -83,5 +83,5 @@ def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
-    state = PointState(toy.job(candidate.ladder[0]), passes=tuple(passes))
+    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(passes)))
     return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), verdict)

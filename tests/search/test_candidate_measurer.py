@@ -48,7 +48,7 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(OperatingPoint(first, 3)).answers_under_load is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
-    assert [len(state.answers_under_load) for state in slow.measure_again(twins)] == [1, 1]
+    assert [len(state.current.answers_under_load) for state in slow.measure_again(twins)] == [1, 1]
 
 
 def test_rerun_takes_both_orders_and_spends_its_budget() -> None:

@@ -19,7 +19,7 @@ from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, hig
 from tritonproof.base.errors import ProofError
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
@@ -88,7 +88,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own_deployment, (point,))
     operating_point = OperatingPoint(candidate, 0)
     results = tuple(server.run_pass(server.job_of(operating_point), 0.3) for _pass in range(6))
-    state = PointState(toy.job(point), passes=results)
+    state = PointState(Side(toy.job(point), passes=results))
     result = fastest.rerun_of(operating_point, state, SearchGoal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
@@ -159,7 +159,7 @@ class SimulatedMeasurer:
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
-        return PointState(toy.job(point), passes=results, warm_up=results[:2])
+        return PointState(Side(toy.job(point), passes=results, warm_up=results[:2]))
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
         measuring, plan = (self.probe, self.measure_again), MeasuringPlan()

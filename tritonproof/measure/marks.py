@@ -66,7 +66,7 @@ def marks_of(
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
-        mark_of_failed_attempts(state.failed_attempts),
+        mark_of_failed_attempts(state.current.failed_attempts),
         ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
         ("not-warm", not all(map(point_state.is_stationary, state.sides)), ""),

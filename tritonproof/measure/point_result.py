@@ -33,7 +33,8 @@ def point_results(
 
 def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
-    passes, point, data = state.passes, state.point, state.job.served.data
+    current, point = state.current, state.point
+    passes, answers = current.passes, current.answers_under_load
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
@@ -54,15 +55,15 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         ),
         requests=len(latencies_ms),
         duration_s=round(sum(one_pass.duration_s for one_pass in passes), 3),
-        warm_up_s=point_state.warm_up_s(state),
+        warm_up_s=point_state.warm_up_s(current),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one_pass.cpu for one_pass in passes], machine.cores()),
         gpu=gpu_use([one_pass.gpu for one_pass in passes if one_pass.gpu], throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
-        samples=data.sample_count(point.batch),
-        answers_under_load=merge_comparisons(state.answers_under_load) if state.answers_under_load else None,
-        called_models=called_models(state.job.served.name, passes),
+        samples=current.job.served.data.sample_count(point.batch),
+        answers_under_load=merge_comparisons(answers) if answers else None,
+        called_models=called_models(current.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 

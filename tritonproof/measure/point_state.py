@@ -15,8 +15,8 @@ from tritonproof.serve.server import Server
 
 
 @dataclass(frozen=True)
-class PointState:
-    """A load point during its measurement: its passes on one server, and in turns those on a baseline's."""
+class Side:
+    """A load point on one server, the case's or its baseline's: its passes there, and what the next takes."""
 
     job: LoadJob
     passes: tuple[Pass, ...] = ()
@@ -29,18 +29,28 @@ class PointState:
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
     answers_under_load: tuple[AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
-    baseline: "PointState | None" = None
-    """The same point on the baseline's server, if there is a baseline."""
+
+
+@dataclass(frozen=True)
+class PointState:
+    """A load point during its measurement. Its figures come from the passes of the current side; those of a
+    baseline, taken in turns with these, are what its speed is compared with."""
+
+    current: Side
+    baseline: Side | None = None
     error: ProofError | None = None
 
     @property
     def point(self) -> LoadPoint:
-        return self.job.point
+        return self.current.job.point
 
     @property
-    def sides(self) -> "tuple[PointState, ...]":
-        """This server's state, and the baseline's if there is one."""
-        return (self,) if self.baseline is None else (self, self.baseline)
+    def passes(self) -> tuple[Pass, ...]:
+        return self.current.passes
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return (self.current,) if self.baseline is None else (self.current, self.baseline)
 
     @property
     def requests(self) -> int:
@@ -54,28 +64,29 @@ class PointState:
 
 def with_baseline(state: PointState, server: Server, name: str) -> PointState:
     """The point with its baseline, loaded as `name` on `server`."""
-    served = dataclasses.replace(state.job.served, server=server, name=name)
-    baseline = PointState(dataclasses.replace(state.job, served=served, verifies=False))
+    job = state.current.job
+    served = dataclasses.replace(job.served, server=server, name=name)
+    baseline = Side(dataclasses.replace(job, served=served, verifies=False))
     return dataclasses.replace(state, baseline=baseline)
 
 
-def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> PointState:
-    """The state after another pass, which counts unless it only `warms_up`."""
-    answers = (*state.answers_under_load, *filter(None, [one_pass.answers_under_load]))
-    state = dataclasses.replace(state, answers_under_load=answers)
+def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
+    """The side after another pass, which counts unless it only `warms_up`."""
+    answers = (*side.answers_under_load, *filter(None, [one_pass.answers_under_load]))
+    side = dataclasses.replace(side, answers_under_load=answers)
     if warms_up:
-        return dataclasses.replace(state, warm_up=(*state.warm_up, one_pass))
+        return dataclasses.replace(side, warm_up=(*side.warm_up, one_pass))
     return dataclasses.replace(
-        state,
-        passes=(*state.passes, one_pass),
-        failed_attempts=(*state.failed_attempts, *one_pass.failed_attempts),
+        side,
+        passes=(*side.passes, one_pass),
+        failed_attempts=(*side.failed_attempts, *one_pass.failed_attempts),
         window_s=one_pass.window_s,
     )
 
 
-def warm_up_latencies_ms(state: PointState) -> np.ndarray:
+def warm_up_latencies_ms(side: Side) -> np.ndarray:
     """Milliseconds of each request of the warm-up, in the order of the answers, [requests]."""
-    return np.concatenate([one_pass.all_latencies_ms for one_pass in state.warm_up])
+    return np.concatenate([one_pass.all_latencies_ms for one_pass in side.warm_up])
 
 
 def pass_latency_s(one_pass: Pass) -> float:
@@ -84,20 +95,20 @@ def pass_latency_s(one_pass: Pass) -> float:
     return min(float(np.median(one_pass.all_latencies_ms)) / 1e3, one_pass.window_s / LATENCIES_PER_WINDOW)
 
 
-def median_latency_s(state: PointState) -> float:
+def median_latency_s(side: Side) -> float:
     """The median seconds of a request in the warm-up."""
-    return float(np.median(warm_up_latencies_ms(state))) / 1e3
+    return float(np.median(warm_up_latencies_ms(side))) / 1e3
 
 
-def is_stationary(state: PointState) -> bool:
+def is_stationary(side: Side) -> bool:
     """Whether the latencies became stationary in the warm-up."""
-    return estimates.warm_up_end(warm_up_latencies_ms(state)) is not None
+    return estimates.warm_up_end(warm_up_latencies_ms(side)) is not None
 
 
-def warm_up_s(state: PointState) -> float:
+def warm_up_s(side: Side) -> float:
     """The seconds under load until the latencies became stationary."""
-    under_load_s = sum(one_pass.under_load_s for one_pass in state.warm_up)
-    latencies = warm_up_latencies_ms(state)
+    under_load_s = sum(one_pass.under_load_s for one_pass in side.warm_up)
+    latencies = warm_up_latencies_ms(side)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 
@@ -109,8 +120,8 @@ def main_estimate(state: PointState) -> Estimate:
     return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
 
 
-def speeds(state: PointState) -> list[float]:
-    return [speed(one_pass, state.point) for one_pass in state.passes]
+def speeds(side: Side) -> list[float]:
+    return [speed(one_pass, side.job.point) for one_pass in side.passes]
 
 
 def speed(one_pass: Pass, point: LoadPoint) -> float:
@@ -119,14 +130,14 @@ def speed(one_pass: Pass, point: LoadPoint) -> float:
     return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
 
 
-def p99_ms(state: PointState) -> list[float]:
-    return [estimates.percentile_latency([one_pass], 99) for one_pass in state.passes]
+def p99_ms(side: Side) -> list[float]:
+    return [estimates.percentile_latency([one_pass], 99) for one_pass in side.passes]
 
 
 def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    baseline = state.baseline
-    if baseline is None or len(state.passes) < MIN_PAIRS:
+    current, baseline = state.current, state.baseline
+    if baseline is None or len(current.passes) < MIN_PAIRS:
         return None
-    result = slowdown.compare_pairs(speeds(state), speeds(baseline), plan, state.spent_s)
-    return slowdown.with_p99(result, p99_ms(state), p99_ms(baseline))
+    result = slowdown.compare_pairs(speeds(current), speeds(baseline), plan, state.spent_s)
+    return slowdown.with_p99(result, p99_ms(current), p99_ms(baseline))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.plan import MeasuringPlan, is_slow
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
 
 FEW_REQUESTS = 100
@@ -27,14 +27,14 @@ StoppingRule = Callable[[PointState], bool]
 """Whether a point has been measured enough."""
 
 
-def is_warmed_up(state: PointState) -> bool:
-    """Whether a point needs no more warm-up: the last pass was hardly faster than the one before, and the
+def is_warmed_up(side: Side) -> bool:
+    """Whether a side needs no more warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If requests take long, one pass is enough."""
-    if is_slow(point_state.median_latency_s(state)):
+    if is_slow(point_state.median_latency_s(side)):
         return True
-    means = [float(one_pass.all_latencies_ms.mean()) for one_pass in state.warm_up]
+    means = [float(one_pass.all_latencies_ms.mean()) for one_pass in side.warm_up]
     is_falling = len(means) < 2 or means[-1] < _STILL_FASTER_SHARE * means[-2]
-    return not is_falling and point_state.is_stationary(state)
+    return not is_falling and point_state.is_stationary(side)
 
 
 def sweep_rule(plan: MeasuringPlan) -> StoppingRule:

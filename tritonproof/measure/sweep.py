@@ -12,7 +12,7 @@ from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.passes import RunPass
 from tritonproof.measure.plan import MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_result import point_result
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import StoppingRule
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
@@ -55,7 +55,7 @@ def sweep_points(
     is_done = is_done or stopping.sweep_rule(plan)
     rng = np.random.default_rng()
 
-    def take_pass(side: PointState) -> PointState:
+    def take_pass(side: Side) -> Side:
         return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
     results = list(states)
@@ -82,7 +82,7 @@ def sweep_points(
                 on_progress(f"{results[index].point} {progress}")
                 taken = _with_sides(results[index], take_pass, rng.permutation)
                 longest_s = max(side.window_s for side in taken.sides)
-                is_longer = longest_s > results[index].window_s
+                is_longer = longest_s > results[index].current.window_s
                 results[index] = _with_window(taken, longest_s, passes=()) if is_longer else taken
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
@@ -101,9 +101,9 @@ def _warmed_up(
     """The points after warm-up passes of each side until its latencies were stationary, with the length of
     their windows, or with an error. They keep their passes."""
 
-    def warm_up(side: PointState) -> PointState:
+    def warm_up(side: Side) -> Side:
         latency_s = point_state.pass_latency_s(side.warm_up[-1]) if side.warm_up else side.job.request_s
-        one_pass = run_pass(side.job, warm_up_window_s(side.point, latency_s))
+        one_pass = run_pass(side.job, warm_up_window_s(side.job.point, latency_s))
         return point_state.with_pass(side, one_pass, warms_up=True)
 
     results = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in states]
@@ -119,10 +119,10 @@ def _warmed_up(
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     """The point with the length of its windows, the same for both sides."""
-    longest_s = max(point_state.median_latency_s(side) for side in state.sides)
+    longest_s = max(map(point_state.median_latency_s, state.sides))
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    return _with_window(state, max(state.window_s, share_s))
+    return _with_window(state, max(state.current.window_s, share_s))
 
 
 def _with_window(state: PointState, window_s: float, **changes: Any) -> PointState:
@@ -130,9 +130,7 @@ def _with_window(state: PointState, window_s: float, **changes: Any) -> PointSta
 
 
 def _with_sides(
-    state: PointState,
-    change: Callable[[PointState], PointState],
-    order: Callable[[int], Iterable[int]] = range,
+    state: PointState, change: Callable[[Side], Side], order: Callable[[int], Iterable[int]] = range
 ) -> PointState:
     """The point with each side changed in turn, in an `order` of their indices, or with a ProofError."""
     sides = list(state.sides)
@@ -141,7 +139,7 @@ def _with_sides(
             sides[index] = change(sides[index])
     except ProofError as error:
         return dataclasses.replace(state, error=error)
-    return dataclasses.replace(sides[0], baseline=sides[1] if len(sides) > 1 else None)
+    return dataclasses.replace(state, current=sides[0], baseline=sides[1] if len(sides) > 1 else None)
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:

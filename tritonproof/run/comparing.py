@@ -18,7 +18,7 @@ from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_state import PointState, with_baseline
+from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
@@ -55,8 +55,8 @@ def add_baselines(
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
         check = run.check_of(data)
-        jobs = [dataclasses.replace(state.job, served=served, check=check) for state in states]
-        states = [dataclasses.replace(state, job=job) for state, job in zip(states, jobs, strict=True)]
+        sides = [Side(dataclasses.replace(state.current.job, served=served, check=check)) for state in states]
+        states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
     plan = dataclasses.replace(
         settings.compared_plan,
         baseline_name=name,

@@ -13,7 +13,7 @@ from tritonproof.measure.cache_audit import audit_cache
 from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
 from tritonproof.run import comparing
@@ -45,8 +45,8 @@ def time_first_request(run: CaseRun, job: LoadJob) -> PointState:
     try:
         request_s, _ = time_request(run.prepared, job.point.batch)
     except ProofError as error:
-        return PointState(job, error=error)
-    return PointState(dataclasses.replace(job, request_s=request_s))
+        return PointState(Side(job), error=error)
+    return PointState(Side(dataclasses.replace(job, request_s=request_s)))
 
 
 def check_batch(run: CaseRun, point: LoadPoint) -> None:
@@ -115,7 +115,7 @@ def _measure_states(
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     for state in states:
         if isinstance(result := results[state.point], PointResult):
-            result = _audited(run, state.job, result) if result is best else result
+            result = _audited(run, state.current.job, result) if result is best else result
             results[state.point] = with_latency_verdict(result)
             run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
     save([result for result in results.values() if isinstance(result, PointResult)])

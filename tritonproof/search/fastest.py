@@ -23,7 +23,7 @@ from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import Estimate, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
@@ -304,7 +304,7 @@ class CandidateMeasurer:
             plan = MeasuringPlan(budget_s=budget_s)
             is_done = _is_rerun_done(plan, self.goal, operating_point, share)
             run_pass = verified[operating_point]
-            state = states.get(operating_point) or PointState(job, window_s=steady_window_s)
+            state = states.get(operating_point) or PointState(Side(job, window_s=steady_window_s))
             say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
