@@ -154,11 +154,11 @@ def test_checks_add_up_and_keep_first_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "batch", "sizes"),
+    ("expected_from", "batch", "sizes"),
     [("in process", 2, [1, 2, 2, 2]), ("in process", 8, [1, 3, 3]), ("alone", 8, [1] * 7)],
 )
 def test_batches_in_process_are_bounded_by_real_answers(
-    source: Any, batch: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    expected_from: str, batch: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests of 16 bytes get answers of 64, whose dimensions are open."""
     taken, rows = list[int](), np.zeros((7, 4), np.float32)
@@ -168,11 +168,10 @@ def test_batches_in_process_are_bounded_by_real_answers(
         taken.append(len(inputs["IN"]))
         return {"OUT": np.ones((taken[-1], 4, 4), np.float32)}
 
-    framework = None if source == "alone" else "pytorch"
-    case = toy.case(toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),), framework=framework))
+    outputs, limits = (Tensor("OUT", "FP32", (-1, -1)),), CaseLimits(LIMITS, LIMITS, min_noise=0.5)
     data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
-    check = make_answer_check(case, data, mask, batch, CaseLimits(LIMITS, LIMITS, min_noise=0.5))
-    assert taken == sizes
+    check = make_answer_check(outputs, data, mask, expected_from, batch, limits)
+    assert (taken, check.expected_from) == (sizes, expected_from)
     assert check.limits.widest.max_element == 0.5, "the noise that gates allow"
 
 

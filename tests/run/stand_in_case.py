@@ -82,6 +82,7 @@ class StandInCase:
     called_names: tuple[str, ...] = ()
     unreported: tuple[str, ...] = ()
     has_server: bool = True
+    expected_from: str = "alone"
 
     @property
     def build(self) -> CaseBuild:

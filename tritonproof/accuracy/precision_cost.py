@@ -97,11 +97,7 @@ def measure_cost(
 
 
 def emulated_precision(
-    model: Model,
-    precision: str,
-    source_model: FrameworkModel,
-    calibration: Callable[[], Samples],
-    batch: int,
+    model: Model, precision: str, source_model: FrameworkModel, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
     """The framework's model as it computes in a precision, a function from inputs to outputs; for FP32 in
     FP64. None if the framework has no network of it."""

@@ -20,7 +20,7 @@ from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import AnswerComparison, LoadPoint
 from tritonproof.serve.messages import content_size_bytes
-from tritonproof.spec import Arrays, Case
+from tritonproof.spec import Arrays, Tensor
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; they do not count for the point's budget."""
@@ -31,23 +31,28 @@ _MAX_BYTES = 256 << 20
 
 
 def make_answer_check(
-    case: Case, data: InputData, oracle: Callable[[Arrays], Arrays], batch: int, limits: CaseLimits
+    outputs: Sequence[Tensor],
+    data: InputData,
+    oracle: Callable[[Arrays], Arrays],
+    expected_from: str,
+    batch: int,
+    limits: CaseLimits,
 ) -> AnswerCheck:
-    """The check against the oracle's answers to all samples: in process, `batch` at once after the first; a
-    repository's server is asked for each alone."""
-    answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)  # at least: a dimension may be open
-    is_alone, samples, rows = case.model.from_repository, range(len(data.ids)), dict[int, Arrays]()
+    """The check of these outputs against the oracle's answers to all samples, asked one by one if they are
+    `expected_from` a server "alone"; "in process" the first, then `batch` at once."""
+    answer_bytes = sum(tensor.row_bytes for tensor in outputs)  # at least: a dimension may be open
+    samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
         fitting = _MAX_BYTES // (max(data.sample_bytes) + answer_bytes)
-        part = left[: max(1, min(batch, fitting)) if rows and not is_alone else 1]
+        part = left[: max(1, min(batch, fitting)) if rows and expected_from != "alone" else 1]
         answer = oracle(data.inputs(part))
-        outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
-        answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(part))
+        arrays = {tensor.name: np.asarray(answer[tensor.name]) for tensor in outputs}
+        answer_bytes = max(answer_bytes, content_size_bytes(arrays) // len(part))
         for index, sample in enumerate(part):
-            rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
+            rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
     expected = expect_by_signature(rows, data.ids)
     kernel_limits = limits.inferred(rows.values()).same_artifact.at_least(limits.min_noise)
-    return AnswerCheck(expected, kernel_limits, "alone" if is_alone else "in process")
+    return AnswerCheck(expected, kernel_limits, expected_from)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:

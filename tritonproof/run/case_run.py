@@ -7,16 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
-from tritonproof.accuracy import ledger, precisions
+from tritonproof.accuracy import ledger, precisions, stages
 from tritonproof.accuracy.answer_comparison import AnswerCheck, AnswerFinding
 from tritonproof.accuracy.limits import CaseLimits, case_limits
 from tritonproof.accuracy.precision_cost import PrecisionCost
-from tritonproof.accuracy.stages import (
-    StageAnswers,
-    compare_conversion,
-    evaluate_in_process,
-    evaluation_batch,
-)
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
@@ -130,16 +124,16 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.model_run.precision_cost(self.arithmetic_precision) if has_framework else None
 
     @once_sharing_machine
-    def converted_answers(self) -> StageAnswers:
+    def converted_answers(self) -> stages.StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        oracle, batch = self.prepared.oracle, evaluation_batch(self.deployment)
+        model, oracle, batch = self.case.model, self.prepared.oracle, stages.evaluation_batch(self.deployment)
         on_progress = functools.partial(self.say, "evaluate in process")
-        return evaluate_in_process("converted", self.case.model, oracle, self.samples, batch, on_progress)
+        return stages.evaluate_in_process("converted", model, oracle, self.samples, batch, on_progress)
 
     @once_sharing_machine
     def conversion(self) -> schema.Conversion:
         """The comparison of the converted model, in process, with the framework's."""
-        return compare_conversion(
+        return stages.compare_conversion(
             self.case,
             self.arithmetic_precision,
             self.model_run.framework_answers,
@@ -188,14 +182,14 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once_sharing_machine
     def answer_check(self) -> AnswerCheck:
         """The check of the case's answers under load."""
-        return self.check_of(self.loader.served.data)
+        return self.answer_check_for(self.loader.served.data)
 
-    def check_of(self, data: InputData) -> AnswerCheck:
+    def answer_check_for(self, data: InputData) -> AnswerCheck:
         """The check of the case's answers to this load data."""
-        how = "alone" if self.case.model.from_repository else "in process"
+        prepared, limits, batch = self.prepared, self.answer_limits, self.deployment.max_batch_size
+        outputs, how = prepared.case.model.outputs, prepared.expected_from
         self.say("compute the answers to expect under load", f"{len(data.ids)} samples {how}")
-        rows, limits = self.deployment.max_batch_size, self.answer_limits
-        return make_answer_check(self.case, data, self.prepared.oracle, rows, limits)
+        return make_answer_check(outputs, data, prepared.oracle, how, batch, limits)
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""

@@ -54,7 +54,7 @@ def add_baselines(
     if data is not (own := run.loader.served).data:
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
-        check = run.check_of(data)
+        check = run.answer_check_for(data)
         sides = [Side(dataclasses.replace(state.current.job, served=served, check=check)) for state in states]
         states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
     plan = dataclasses.replace(

@@ -35,6 +35,7 @@ class ConvertedCase:
     # Only loading tells the backend; the model calls no other, and our server reports everything.
     backend = requests_note = ""
     called_names = unreported = ()
+    expected_from = "in process"
 
     @property
     def case(self) -> Case:

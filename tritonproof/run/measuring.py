@@ -59,9 +59,8 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     """Measure a load point, by the first call all of its scenario, in turns; `save` gets results so far."""
     check_batch(run, point)
     if point not in (points := run.points(point.scenario)):
-        raise InputError(
-            f"{point} is no load point of the case", where=run.case, fix="take one of run.points()"
-        )
+        fix = "take one of run.points()"
+        raise InputError(f"{point} is no load point of the case", where=run.case, fix=fix)
     if point.scenario not in run.sweeps:
         run.sweeps[point.scenario] = _sweep(run, points, save)
     measured = run.sweeps[point.scenario][point]

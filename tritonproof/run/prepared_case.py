@@ -89,8 +89,12 @@ class PreparedCase(Protocol):
 
     @property
     def oracle(self) -> Callable[[Arrays], Arrays]:
-        """The source of expected answers: from inputs by name, [rows, ...] each, the outputs. A repository's
-        server is asked with one row at a time."""
+        """The source of expected answers: from inputs by name, [rows, ...] each, the outputs."""
+
+    @property
+    def expected_from(self) -> str:
+        """Where the oracle's answers are from, in the words of records: "in process" of a converted model;
+        "alone" of a server, which is asked with one row at a time."""
 
     def release_model(self) -> None:
         """Free the memory of the model that the oracle has opened in this process; it reopens on use."""

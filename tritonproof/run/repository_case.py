@@ -61,6 +61,7 @@ class RepositoryCase:
     """All of the user's labelled samples; None without labels."""
 
     has_server = True
+    expected_from = "alone"
 
     @property
     def samples(self) -> Samples:
