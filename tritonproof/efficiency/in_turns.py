@@ -25,9 +25,9 @@ TURNS_TO_BELIEVE_A_RATIO = 5
 errors to each side; with five, less than three."""
 TURNS_OF_SLOW_REQUESTS = 3
 """The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
-_STRETCH_S = 0.25
+_TURN_S = 0.25
 """The least seconds of a turn in process: about as long as perf_analyzer's shortest pass."""
-_STRETCH_BATCHES = 3
+_TURN_BATCHES = 3
 """The fewest batches of a turn in process, however long they take: a pass has as many windows."""
 _MAX_RATIO = 1.05
 """A larger ratio of served to in process, if shown, is an error: native backends reached 1.02 on a CPU."""
@@ -102,7 +102,7 @@ def measure_in_turns(
     """
     slow = is_slow(job.request_s)
     failed_attempts = list[str]()
-    worker.measure_batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
+    worker.measure_batches_per_s(batch, 0 if slow else _TURN_S, 1 if slow else _TURN_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
             run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
@@ -120,7 +120,7 @@ def measure_in_turns(
         return rate
 
     def in_process() -> float:
-        return gpus * worker.measure_batches_per_s(batch, _STRETCH_S, _STRETCH_BATCHES) * batch
+        return gpus * worker.measure_batches_per_s(batch, _TURN_S, _TURN_BATCHES) * batch
 
     sides = {"served": served(job), "in_process": in_process}
     if reference is not None:

@@ -20,10 +20,10 @@ from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
-_STRETCH_S = 0.02
-"""The least seconds of a stretch of requests; a single request may be longer. A cache shows in far less."""
-_STRETCH_BYTES = 64 << 20
-"""The most bytes of the requests of a stretch, unless it is a single one."""
+_BURST_S = 0.02
+"""The least seconds of a burst of requests; a single request may be longer. A cache shows in far less."""
+_BURST_BYTES = 64 << 20
+"""The most bytes of the requests of a burst, unless it is a single one."""
 _MIN_MARGIN = 0.05
 """The least speed-up that counts: data that the processor has cached already are a little faster."""
 _MAX_MISSES = 100
@@ -51,8 +51,8 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     repeated = served.data.inputs([0] * point.batch)
     message_of = functools.partial(infer_message, served.name, served.model)
     first = message_of(repeated)
-    in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / point.batch)
-    count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
+    in_burst = math.ceil(_BURST_S * result.throughput_per_s.value / point.batch)
+    count = min(in_burst, max(1, _BURST_BYTES // len(first)))
     concurrency, where = point.concurrency, f"{job}, under load"
     closed_loop(served.server, in_messages([first]), concurrency, where)  # from now on a cache has its answer
     rng = np.random.default_rng()

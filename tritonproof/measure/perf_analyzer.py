@@ -36,7 +36,7 @@ from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 
-_STRETCH = 1.2
+_WINDOW_OVER_INTERVAL = 1.2
 """The length of perf_analyzer's windows over its interval option; measured with 0.05 to 5 s."""
 _ATTEMPTS = 5
 """Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
@@ -188,7 +188,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
     server = job.served.server
     with scratch_folder("load", server.scratch) as folder:
         profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
-        options = ["--measurement-interval", str(round(window_s / _STRETCH * 1e3))]
+        options = ["--measurement-interval", str(round(window_s / _WINDOW_OVER_INTERVAL * 1e3))]
         options += ["--profile-export-file", str(profile), "-f", str(table)]
         intervals_us = None
         if job.point.is_at_rate:

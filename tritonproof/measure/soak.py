@@ -41,8 +41,8 @@ LOADINGS = 120
 """The most loadings of the model, if malloc has few heaps: loading a small model takes a second."""
 _SHARE_OF_LOADINGS = 1 / 3
 """The most seconds of loading the model repeatedly, for each second of the soak."""
-_STRETCHES = 5
-"""Stretches of a quarter whose mean speeds are compared: successive passes share the machine's state."""
+_PARTS_OF_A_QUARTER = 5
+"""Parts of a quarter whose mean speeds are compared: successive passes share the machine's state."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,12 @@ def soak_entry(
 
 def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
     """The speed in the last quarter of the passes over that in the second, as the first is the warm-up; None
-    if they are too few. The interval shows how much stretches differ; a change of the machine is included."""
+    if they are too few. Parts of each give the interval, in which a change of the machine is included."""
     quarter = len(speeds) // 4
-    if quarter < _STRETCHES:
+    if quarter < _PARTS_OF_A_QUARTER:
         return None
     begin, end = (
-        [float(np.mean(part)) for part in np.array_split(np.array(quarter_speeds), _STRETCHES)]
+        [float(np.mean(part)) for part in np.array_split(np.array(quarter_speeds), _PARTS_OF_A_QUARTER)]
         for quarter_speeds in (speeds[quarter : 2 * quarter], speeds[-quarter:])
     )
     return unpaired_ratio(end, begin)
