@@ -49,7 +49,7 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 
 
 def test_limit_of_an_element_has_a_floor() -> None:
-    cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
+    cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable_share=1, agreement=1)
     allowed = limits.case_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).same_artifact
     assert allowed.widest.max_element == 1e-4
 
@@ -58,7 +58,7 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     """Three classes of 24 may differ, and of a mask two voxels."""
     rows = {"class": np.zeros((24, 1), int), "mask": np.zeros((24, 1024), int)}
     outputs = tuple(Tensor(name, "INT64", values.shape[1:]) for name, values in rows.items())
-    cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable=1.0, agreement=1.0)
+    cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable_share=1.0, agreement=1.0)
     sizes = {name: values.size for name, values in rows.items()}
     allowed = limits.case_limits(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes).same_artifact
     expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()

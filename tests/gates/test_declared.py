@@ -74,7 +74,7 @@ def replying(served: ServedModel, reply: Callable[[int, Any], Any], **more: Any)
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:
     """The right answers to `count` samples, each sent alone."""
-    return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in singles(count).rows.items()}
+    return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in singles(count).by_sample.items()}
 
 
 def model(

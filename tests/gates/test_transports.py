@@ -27,7 +27,7 @@ def test_only_transport_with_different_answers_is_named(factor: float, named: li
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
         result = transport_gate(gate_context(model, SINGLES, can_share_memory=True)).result
-        nothing = transport_gate(gate_context(model, dataclasses.replace(SINGLES, rows={}))).result
+        nothing = transport_gate(gate_context(model, dataclasses.replace(SINGLES, by_sample={}))).result
     assert "gRPC with shared memory" in result.fault
     assert "no answer could be read" in nothing.fault
 

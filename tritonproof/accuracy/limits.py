@@ -149,7 +149,7 @@ def case_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
 ) -> CaseLimits:
     """The limits of a case's answers, whose outputs have `element_counts` elements over all samples."""
-    share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
     limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
     stages = (limits(kernels_only=only) for only in (True, False))
     same_artifact, conversion = (replace(each.per_answer, min_compared_share=share) for each in stages)
@@ -190,7 +190,7 @@ def stage_limits(
         widest=widest,
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, deep_rounding),
-        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, row_count),
+        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable_share, row_count),
         by_output={} if cost is None else by_output,
         agreement_by_output={name: 1 - share for name, share in unequal.items()},
     )

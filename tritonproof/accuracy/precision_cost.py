@@ -40,7 +40,7 @@ class PrecisionCost:
     """The largest error of each floating-point output beyond rounding, as a share of the spread."""
     mean: Mapping[str, float]
     """A floating output's mean error over its mean magnitude, or MIN_COST; another's share of changes."""
-    comparable: float
+    comparable_share: float
     """The share of rows in which no integer that moves the other outputs has changed."""
     agreement: float
     """The share of decisions that stay the same."""
@@ -93,7 +93,9 @@ def measure_cost(
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))
     decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, outputs))
     share, agreement = float(is_comparable.mean()), float(equal_fraction(*decisions).mean())
-    return PrecisionCost(largest=largest, mean=mean, comparable=share, agreement=agreement, rounding=rounding)
+    return PrecisionCost(
+        largest=largest, mean=mean, comparable_share=share, agreement=agreement, rounding=rounding
+    )
 
 
 def emulated_precision(

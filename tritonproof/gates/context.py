@@ -36,7 +36,7 @@ class LoadedAs:
 class SingleAnswers:
     """The answers to samples that were each sent alone, with which gates compare all other answers."""
 
-    rows: Mapping[int, Arrays]
+    by_sample: Mapping[int, Arrays]
     """One answer to each sample, by the sample's index: outputs without the batch axis."""
     expected: ExpectedBySignature
     kernel_limits: AnswerLimits
@@ -77,7 +77,7 @@ class GateContext:
     def why_nothing_compared(self) -> str:
         """Why nothing can be compared, as a sentence: no answer given alone has an output. Else empty."""
         names = {tensor.name for tensor in self.served.model.outputs}
-        lacking = ", ".join(sorted(names.difference(*self.single_answers.rows.values())))
+        lacking = ", ".join(sorted(names.difference(*self.single_answers.by_sample.values())))
         return f"no answer could be read with a row of {lacking} for each sample" if lacking else ""
 
     @property
@@ -106,7 +106,7 @@ class GateContext:
         return max(2, min(IN_FLIGHT, most_rows // row_count))
 
     def _most_rows(self, count: int) -> int:
-        rows = (row for sample, row in self.single_answers.rows.items() if sample < count)
+        rows = (row for sample, row in self.single_answers.by_sample.items() if sample < count)
         row_bytes = max(self.served.data.sample_bytes[:count]) + max(map(content_size_bytes, rows), default=0)
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
@@ -143,7 +143,7 @@ def make_single_answers(
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = (kernel_limits.min_agreement, kernel_limits.agreement_by_output) if is_noisy else (1.0, {})
     return SingleAnswers(
-        rows=rows,
+        by_sample=rows,
         expected=expected,
         kernel_limits=kernel_limits.at_least(largest),
         noise_limits=AnswerLimits(NumberLimits(largest, np.inf), *agreement),

@@ -20,7 +20,7 @@ def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there
     and finite, with the declared type and shape. The earlier answers to samples alone, and those to the
     samples not sent so far, must have every output and be finite: some input may lead to NaN."""
-    served, single_rows = context.served, context.single_answers.rows
+    served, single_rows = context.served, context.single_answers.by_sample
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
         batches.append([0, served.data.batchable_count - 1])

@@ -54,7 +54,7 @@ def answers_path(folder: Path, model: str) -> Path:
 
 def answers_to_record(context: GateContext, case_id: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none does."""
-    served, single_rows = context.served, context.single_answers.rows
+    served, single_rows = context.served, context.single_answers.by_sample
     recorded = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):

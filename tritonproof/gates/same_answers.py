@@ -28,7 +28,7 @@ def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
     one than before: its answer shows what that left in the model. So do the first answer after a loading, and
     the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
-    backwards = served.ask([[sample] for sample in sorted(singles.rows, reverse=True)])
+    backwards = served.ask([[sample] for sample in sorted(singles.by_sample, reverse=True)])
     findings = [compare_all(singles.expected, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
@@ -44,7 +44,7 @@ def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
 def reload_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples alone again, to a model that was loaded anew after the answers given alone."""
     served, singles = context.served, context.single_answers
-    answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.rows)])]
+    answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.by_sample)])]
     text = "each sample again alone, after the model was loaded again"
     finding = compare_all(singles.expected, answers, _limits_after_load(context))
     return gate_finding("reload", context, finding, len(answers), text)
@@ -182,13 +182,13 @@ def compare_servers(
     for data in parts:
         is_asked = data is current.served.data
         ours, theirs = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
-        our_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
+        our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
         findings.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
-        samples += len(theirs.rows)
+        samples += len(theirs.by_sample)
     whole = answer_comparison.merge_findings(findings)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
-    here, there = (inferred_precision(answers.rows.values()) or "fp32" for answers in singles)
+    here, there = (inferred_precision(answers.by_sample.values()) or "fp32" for answers in singles)
     if whole.result.wrong and here != there:
         fault = f"{finding.result.fault}; its answers show {here.upper()}, and {there.upper()} there"
         finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
@@ -201,6 +201,6 @@ def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLi
     or BF16, last bits may differ, as they do when sums are added up in another order."""
     noise = NOISE_FACTOR * min(current.noise, baseline.noise)
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
-    precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}
+    precisions = {inferred_precision(side.by_sample.values()) for side in (current, baseline)}
     rule = PRECISIONS[(precisions.pop() if len(precisions) == 1 else "") or "fp32"]
     return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))

@@ -36,7 +36,7 @@ def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send four samples over each possible transport, also through shared memory if the context allows it,
     and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
-    samples = sorted(singles.rows)[:4]
+    samples = sorted(singles.by_sample)[:4]
     findings: list[AnswerFinding[AnswerComparison]] = []
     problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:

@@ -22,7 +22,7 @@ from tritonproof.record.schema import AnswerComparison, LoadPoint
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Tensor
 
-_SHARE = 0.1
+_VERIFYING_SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; they do not count for the point's budget."""
 _MIN_S = 0.1
 """The least seconds of one verification."""
@@ -78,7 +78,7 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
         one_pass = run_pass(job, window_s)
         if job.check is None or not job.verifies:
             return one_pass
-        seconds = owed_s.get(job.point, 0.0) + _SHARE * one_pass.elapsed_s
+        seconds = owed_s.get(job.point, 0.0) + _VERIFYING_SHARE * one_pass.elapsed_s
         if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):
             owed_s[job.point] = seconds
             return one_pass

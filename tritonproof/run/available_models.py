@@ -28,7 +28,7 @@ from tritonproof.user_models.samples import read_samples
 class AvailableModels:
     """The models that a run may select, and what a user brought for them."""
 
-    listed: tuple[Model, ...]
+    selectable: tuple[Model, ...]
     user_supplied: frozenset[str] = frozenset()
     """The names of the models of --models and --onnx, which -k need not name."""
     repository_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
@@ -127,4 +127,4 @@ def labelled_samples(model: Model, folder: Path, options: LabelOptions) -> Sampl
 
 
 def every_case(models: AvailableModels, gpus: int) -> list[Case]:
-    return [case for target in EVERY_TARGET for case in cases_of(target, gpus, models.listed)]
+    return [case for target in EVERY_TARGET for case in cases_of(target, gpus, models.selectable)]

@@ -27,7 +27,7 @@ from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
 
-IS_NEW = " is new: "
+IS_NEW_TEXT = " is new: "
 """What the reason says if a model is not compared because it replaces none."""
 
 
@@ -102,7 +102,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
         return run.baseline_result
     baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
-        what = f"{model.name}{IS_NEW}{name} has no such model to compare it with"
+        what = f"{model.name}{IS_NEW_TEXT}{name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)
@@ -141,14 +141,11 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
     """What clients of the baseline's model would miss in this one, in sentences."""
-    model, baseline_model = run.case.model, baseline.case.model
+    sides = model, baseline_model = run.case.model, baseline.case.model
     losses = []
     for field in ("inputs", "outputs"):
-        tensors, baseline_tensors = (
-            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(side, field)}
-            for side in (model, baseline_model)
-        )
-        if lacking := sorted(baseline_tensors - tensors):
+        ours, theirs = ({f"{each.name} ({each.dtype})" for each in getattr(side, field)} for side in sides)
+        if lacking := sorted(theirs - ours):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
     baseline_inputs = {tensor.name: tensor for tensor in baseline_model.inputs}
     for tensor in model.inputs:
@@ -172,7 +169,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     precision, noise = "", None
     if run.case.model.exchange == "single":
         alone = run.gate_context.single_answers
-        precision, noise = inferred_precision(alone.rows.values()), alone.noise
+        precision, noise = inferred_precision(alone.by_sample.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # the server's processes are not visible from here
         used = read_usage(watch(run.server))
@@ -182,8 +179,7 @@ def _served_side(run: CaseRun) -> ServedSide:
 def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
     """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
     returns the seconds of each side's loadings with a first answer: none if others may use a server."""
-    current_s: list[float] = []
-    baseline_s: list[float] = []
+    current_s, baseline_s = list[float](), list[float]()
     most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
     while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):

@@ -110,10 +110,8 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def framework_answers(self) -> stages.StageAnswers:
         """The framework's answers to the whole evaluation set."""
         infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
-        on_progress = functools.partial(self.say, "evaluate by the framework")
-        return stages.evaluate_in_process(
-            "framework", self.model, infer, self.samples, self.batch, on_progress
-        )
+        say = functools.partial(self.say, "evaluate by the framework")
+        return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
         """What a precision costs the model, in any format; None if the framework has no network of it."""

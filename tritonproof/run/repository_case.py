@@ -40,7 +40,7 @@ class AcceptedSamples:
     samples: Samples
     source: str
     """Where the samples come from, and what the server does not report, for the record and for readers."""
-    elapsed_s: float
+    first_request_s: float
     answer: Arrays | None
     """The answer to the first request, [1, ...] each; None for a model without single requests."""
 
@@ -87,7 +87,7 @@ class RepositoryCase:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
         self.check_single_requests()
-        first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
+        first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
         may_join = bool(self.described.called or self.unreported)  # as far as the server says
