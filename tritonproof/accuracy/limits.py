@@ -107,7 +107,8 @@ class CaseLimits:
     conversion: AnswerLimits
     """The limits if the other answer is of another of the model's formats or precisions."""
     inferred_on: Device | None = None
-    """The device, if only answers show the precision (see `inferred`); None if it or the limits are known."""
+    """The device that answered, if the precision must be read from the answers (`inferred`); None if it is
+    known or a user gave the tolerance."""
     min_noise: float = MIN_NOISE
     """The noise that is always allowed, as a share of the spread; more than the default if a user says so."""
 

@@ -41,7 +41,8 @@ class PrecisionCost:
     mean: Mapping[str, float]
     """A floating output's mean error over its mean magnitude, or MIN_COST; another's share of changes."""
     comparable_share: float
-    """The share of rows in which no integer that moves the other outputs has changed."""
+    """The share of rows whose floating-point outputs can be compared: those in which rounding changes no
+    integer, such as a duration, on which they may depend. Classes that follow from scores may change."""
     agreement: float
     """The share of decisions that stay the same."""
     rounding: float = 0.0

@@ -69,6 +69,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def prepared(self) -> PreparedCase:
+        """The case, converted or served from its repository, as the run's role asks for."""
         return self._prepare(self)
 
     @once
@@ -207,10 +208,9 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once
     def baseline(self) -> "CaseRun | None":
         """The run of the baseline on its own server; None if none is given, or it has no such model."""
-        baseline = as_baseline(self.requested, self.model_run)
-        if baseline is None:
+        if (baseline := as_baseline(self.requested, self.model_run)) is None:
             return None
-        (case, model_run) = baseline
+        case, model_run = baseline
         prepare = functools.partial(prepare_baseline, self.prepared)
         self.stack.enter_context(model_run)
         return self.stack.enter_context(CaseRun(case, model_run, "baseline", prepare))

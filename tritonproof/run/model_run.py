@@ -75,10 +75,12 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         return self.suite_run.progress
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        """Hold the machine for a block: exclusively to measure speed, else shared. Progress shows a wait."""
         on_wait = self.progress.on_wait(f"{self.model.name}: wait for the machine")
         return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
 
     def say(self, activity: str, detail: str = "") -> None:
+        """Show in the progress what is done once for all cases of the model."""
         self.progress.say(f"{self.model.name}: {activity}", detail)
 
     @once_sharing_machine

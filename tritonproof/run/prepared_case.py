@@ -27,7 +27,7 @@ class CaseScope:
         self.requested, self.role, self.model_run = requested, role, model_run
         self.suite_run = model_run.suite_run
         self.settings, self.progress = self.suite_run.settings, self.suite_run.progress
-        self.hold_machine = model_run.hold_machine  # exclusively to measure speed, else shared
+        self.hold_machine = model_run.hold_machine
         self.stack = contextlib.ExitStack()
 
     @property
@@ -77,7 +77,8 @@ class PreparedCase(Protocol):
         """The deployment that the case itself is loaded with."""
 
     @property
-    def build(self) -> CaseBuild: ...
+    def build(self) -> CaseBuild:
+        """The files that are served: of the conversion, which asking starts, or of the repository."""
 
     @property
     def server(self) -> Server:
