@@ -141,11 +141,14 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
     """What clients of the baseline's model would miss in this one, in sentences."""
-    sides = model, baseline_model = run.case.model, baseline.case.model
+    model, baseline_model = run.case.model, baseline.case.model
     losses = []
     for field in ("inputs", "outputs"):
-        ours, theirs = ({f"{each.name} ({each.dtype})" for each in getattr(side, field)} for side in sides)
-        if lacking := sorted(theirs - ours):
+        tensors, baseline_tensors = (
+            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(side, field)}
+            for side in (model, baseline_model)
+        )
+        if lacking := sorted(baseline_tensors - tensors):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
     baseline_inputs = {tensor.name: tensor for tensor in baseline_model.inputs}
     for tensor in model.inputs:

@@ -60,7 +60,8 @@ class Loader:
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
-        self.loaded, self.was_under_load = None, False  # nothing is loaded if what follows fails
+        self.loaded = None  # nothing is loaded if what follows fails
+        self.was_under_load = False
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
