@@ -77,7 +77,9 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
-        self.loaded, self.was_under_load, self.is_unloaded = None, False, True
+        self.loaded = None
+        self.was_under_load = False
+        self.is_unloaded = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         if loaded is None:  # since the server's start

@@ -216,7 +216,8 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
                 relative = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{relative} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    weights_source = f"as it is{' on the server' * (described.model.folder is None)}, {described.version}"
+    place = "" if described.model.folder is not None else " on the server"
+    weights_source = f"as it is{place}, {described.version}"
     size_mib = round(size / 2**20, 3)
     return CaseBuild(case, folder, digest.hexdigest(), weights_source, size_mib=size_mib, reused=True)
 
