@@ -33,7 +33,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     recorder.show(", ".join(texts))
     if failure := correctness_text.conversion_failure(conversion):
         where = f"tolerance: {tolerance_of(case, run.arithmetic_precision).source}"
-        if case.model.framework == "onnx":
+        if case.network_model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)
 

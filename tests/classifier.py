@@ -8,7 +8,16 @@ import numpy as np
 
 from tritonproof.frameworks import onnx_networks
 from tritonproof.record.schema import Limit
-from tritonproof.spec import DEFAULT_PROFILES, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor
+from tritonproof.spec import (
+    DEFAULT_PROFILES,
+    Arrays,
+    FrameworkModel,
+    Metric,
+    NetworkModel,
+    Samples,
+    Split,
+    Tensor,
+)
 
 SAMPLE_S = 0.02
 """Seconds to read a sample: an evaluation takes two, in which a test can act."""
@@ -52,7 +61,7 @@ def write_network(path: Path) -> None:
 _ALL_BUT_TWO = Limit(0.98, "the labels are what the weights compute: all but rounding is right")
 
 MODELS = (
-    Model(
+    NetworkModel(
         name="classifier",
         inputs=(Tensor("NUMBERS", "FP32", (4,)),),
         outputs=(Tensor("SCORES", "FP32", (2,)),),

@@ -26,7 +26,18 @@ from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loo
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Conversion, Deployment, Limit, LoadPoint
-from tritonproof.spec import Arrays, Case, Format, FrameworkModel, Metric, Model, Samples, Target, Tensor
+from tritonproof.spec import (
+    Arrays,
+    Case,
+    Format,
+    FrameworkModel,
+    Metric,
+    Model,
+    NetworkModel,
+    Samples,
+    Target,
+    Tensor,
+)
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -78,7 +89,7 @@ def weights(**changes: Any) -> FrameworkModel:
     return FrameworkModel(**(fields | changes))
 
 
-def model(**changes: Any) -> Model:
+def model(**changes: Any) -> NetworkModel:
     """The model; each argument replaces a field."""
 
     def evaluation(_split: spec.Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
@@ -97,7 +108,13 @@ def model(**changes: Any) -> Model:
         "profiles": {},
         "defined_in": Path(__file__),
     }
-    return Model(**(fields | changes))
+    return NetworkModel(**(fields | changes))
+
+
+def repository_model(**changes: Any) -> Model:
+    """The model as of a repository, without its network; each argument replaces a field."""
+    names = {field.name for field in dataclasses.fields(Model)}
+    return Model(**{name: value for name, value in vars(model(**changes)).items() if name in names})
 
 
 def metric(**changes: Any) -> Metric:
@@ -170,7 +187,7 @@ def compare_conversion(
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> Conversion:
     """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
-    model, ids, precision = case.model, samples.ids, precision or case.precision
+    model, ids, precision = case.network_model, samples.ids, precision or case.precision
 
     def run(inputs: Arrays) -> Arrays:
         return model.infer(weights.network, inputs)

@@ -4,7 +4,16 @@ from collections.abc import Iterable, Iterator
 
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import DEFAULT_PROFILES, Case, Device, Format, Model, ServingProfile, Target
+from tritonproof.spec import (
+    DEFAULT_PROFILES,
+    Case,
+    Device,
+    Format,
+    Model,
+    NetworkModel,
+    ServingProfile,
+    Target,
+)
 from tritonproof.user_models.model_from_config import AS_IS
 
 
@@ -17,7 +26,7 @@ def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = Non
 def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
     """Every case of a model on a target; `gpus` serve each on a GPU target."""
     count = gpus if target.device == "cuda" else 1
-    if model.from_repository:
+    if not isinstance(model, NetworkModel):
         # Its own configuration says on which devices and in which precision it computes.
         yield Case(target, model, AS_IS, None, "", count)
         return
@@ -26,7 +35,7 @@ def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
             yield Case(target, model, format_, accelerator, precision, count)
 
 
-def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
+def precisions_of(model: NetworkModel, format_: Format, device: Device) -> list[str]:
     """The precisions that a model and a format share on a device, without those that the model excludes."""
     if model.framework not in format_.frameworks or format_.name in model.excluded:
         return []

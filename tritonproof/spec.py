@@ -6,10 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from tritonproof.base.errors import InputError
-from tritonproof.base.sanitize import excerpt
 from tritonproof.record import schema
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Better, Deployment, Limit
@@ -191,10 +187,8 @@ DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model with its task: a network that the suite converts, or a model of --repository.
-    A PyTorch network takes tensors in the order of `inputs` and returns one, or a tuple in the order of
-    `outputs`. Its floating-point inputs and outputs are FP32 whatever its own precision: it casts inside, so
-    that `network.half()` is the FP16 model, and clients of all precisions send and get the same tensors."""
+    """A model with its task: what clients send and get, how answers are judged, and how it is deployed. That
+    is all of a model of --repository; any other is a `NetworkModel`."""
 
     name: str
     """The name in ids, options and tables. No two models share one."""
@@ -220,36 +214,15 @@ class Model:
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """Replaces the formats' tolerances, by precision; FP32 in TF32 has that of `fp16`. If the suite measures
     what the precision costs, that alone limits numbers, and the stricter of both limits decisions."""
-    framework: Framework | None = "pytorch"
-    """Decides the formats; "onnx" for an ONNX file, None for a model of --repository: nothing below."""
-
-    load_weights: Callable[[Path | None], FrameworkModel]
-    """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
-    infer: Callable[[Any, Arrays], Arrays]
-    """Runs the framework's network in this process: from its inputs to its outputs, by name."""
-    samples: Callable[[Split, Path | None, Path | None], Samples]
-    """Opens a split of a data set, or of the model's own data for None. The last argument is the checkpoint,
-    which may bring a vocabulary. Raises InputError or, for a missing split, NotAvailableError."""
-    defined_in: Path
-    """The file, a package's `__init__.py`, that defines the model; a change of it makes builds anew."""
-    packages: tuple[str, ...] = ()
-    """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[SamplePart]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
-    excluded: Mapping[str, str] = field(default_factory=dict)
-    """Why the model lacks a format, by `name` or `name-precision`."""
-    train: Callable[..., Mapping[str, Any]] | None = None
-    """Trains the committed weights; may take the number of `steps`, and returns the state dictionary."""
-    weights: Path | None = None
-    """The file of the committed weights, which `python -m tritonproof train` writes."""
     micro: bool = False
     """Whether the model is small enough to run on every machine without being named."""
 
     @property
     def from_repository(self) -> bool:
-        """Whether it is served as it is in a repository of the user's: nothing is converted, and answers are
-        compared with the server's own answers to single requests only."""
-        return self.framework is None
+        """Whether it is served as it is in a user's repository, so that it is no `NetworkModel`."""
+        return not isinstance(self, NetworkModel)
 
     @property
     def batched(self) -> bool:
@@ -261,6 +234,34 @@ class Model:
         """Whether every request has a single row."""
         return self.batch_axis != "open"
 
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkModel(Model):
+    """A model whose network the suite has and converts. A PyTorch network takes tensors in the order of
+    `inputs` and returns one, or a tuple in the order of `outputs`. Its floating-point inputs and outputs are
+    FP32 whatever its own precision: it casts inside, so that `network.half()` is the FP16 model, and clients
+    of all precisions send and get the same tensors."""
+
+    framework: Framework = "pytorch"
+    """Decides the formats; "onnx" for an ONNX file."""
+    load_weights: Callable[[Path | None], FrameworkModel]
+    """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
+    infer: Callable[[Any, Arrays], Arrays]
+    """Runs the framework's network in this process: from its inputs to its outputs, by name."""
+    samples: Callable[[Split, Path | None, Path | None], Samples]
+    """Opens a split of a data set, or of the model's own data for None. The last argument is the checkpoint,
+    which may bring a vocabulary. Raises InputError or, for a missing split, NotAvailableError."""
+    defined_in: Path
+    """The file, a package's `__init__.py`, that defines the model; a change of it makes builds anew."""
+    packages: tuple[str, ...] = ()
+    """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Why the model lacks a format, by `name` or `name-precision`."""
+    train: Callable[..., Mapping[str, Any]] | None = None
+    """Trains the committed weights; may take the number of `steps`, and returns the state dictionary."""
+    weights: Path | None = None
+    """The file of the committed weights, which `python -m tritonproof train` writes."""
+
     @property
     def precisions(self) -> tuple[str, ...]:
         """The precisions in which the suite proves the model."""
@@ -271,7 +272,7 @@ class Model:
 class ConversionJob:
     """All that a format needs to convert a model of the framework to its artifact."""
 
-    model: Model
+    model: NetworkModel
     network: Any
     """The framework's network as `FrameworkModel` holds it; a format must not change it."""
     precision: str
@@ -306,7 +307,7 @@ class Format:
     """Writes the artifact to a path. Raises ProofError where the converter refuses the model."""
     precisions: Mapping[Device, tuple[str, ...]]
     tolerances: Mapping[str, Tolerance]
-    """The tolerance in each precision, unless the model has its own; TF32 as in Model."""
+    """The tolerance in each precision, unless the model has its own; TF32 as in `Model`."""
     packages: tuple[str, ...]
     """The distributions whose versions decide the artifact; builds are made anew when one changes."""
     platform: str = ""
@@ -332,19 +333,6 @@ class Format:
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False
     """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
-
-
-def check_fields(value: Model | Metric | Format, hints: Mapping[str, Any], where: str) -> None:
-    """Raise InputError that names the first field whose value does not have the type that `hints` gives."""
-    kind = type(value).__name__
-    for name, hint in hints.items():
-        try:
-            msgspec.convert(getattr(value, name), hint)
-        except msgspec.ValidationError as error:
-            owner = f"the {kind.lower()} {excerpt(str(value.name))}"
-            what = f"{name} of {owner} is not what a {kind} has there: {excerpt(str(error), 300)}"
-            fix = f"see {name} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
-            raise InputError(what, where=where, fix=fix) from error
 
 
 @dataclass(frozen=True)
@@ -374,6 +362,12 @@ class Case:
     """The precision of the conversion; "" if unknown, as of every model of --repository."""
     gpus: int = 1
     """The number of GPUs that serve the model; 1 on a CPU too."""
+
+    @property
+    def network_model(self) -> NetworkModel:
+        """The model, in a case that the suite converts."""
+        assert isinstance(self.model, NetworkModel)
+        return self.model
 
     @property
     def answers_on(self) -> Device:

@@ -12,10 +12,10 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base import disk
 from tritonproof.base.commands import Parser, os_error_text, tool_command
 from tritonproof.models import all_models
-from tritonproof.spec import Model
+from tritonproof.spec import NetworkModel
 
 
-def train(model: Model, output: Path) -> float:
+def train(model: NetworkModel, output: Path) -> float:
     """Run the model's recipe, write the weights to `output` as safetensors, and return the mean of the first
     metric on the evaluation split. FP32 weights do not hide a conversion that loses digits."""
     from safetensors.numpy import save_file

@@ -20,7 +20,7 @@ from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples
+from tritonproof.spec import Arrays, Case, FrameworkModel, NetworkModel, Samples
 
 NOTICEABLE = 2.0
 """The gates have to notice faults of at least this effect, in units of the precision's cost."""
@@ -55,7 +55,7 @@ class Fault:
         return copied
 
 
-def faults_of(model: Model, network: Any) -> list[Fault]:
+def faults_of(model: NetworkModel, network: Any) -> list[Fault]:
     """The faults of a model's network, in the order of their kinds."""
     faults = list(_of_layers(network))
     floating = [tensor.name for tensor in model.inputs if tensor.dtype.startswith("FP")]
@@ -143,7 +143,10 @@ class Finding:
 
 
 def findings_of(
-    model: Model, precision: str, only: Callable[[Fault], bool] = lambda _fault: True, rows: int = _MAX_ROWS
+    model: NetworkModel,
+    precision: str,
+    only: Callable[[Fault], bool] = lambda _fault: True,
+    rows: int = _MAX_ROWS,
 ) -> list[Finding]:
     """Every fault of a model in a precision, and the right conversion, as `none`."""
     samples = model.samples("evaluation", None, None)
@@ -185,7 +188,7 @@ def _is_noticed(case: Case, weights: FrameworkModel, few: Samples, answers: Arra
         return True
 
 
-def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> float:
+def _effect(model: NetworkModel, right: Arrays, changed: Arrays, rounded: Arrays) -> float:
     """A fault's mean effect over the precision's, for the output with the largest ratio."""
     names = floating_outputs(right)
     if not names:

@@ -25,7 +25,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion, OutputDifference
 from tritonproof.reports.correctness_text import conversion_failure
-from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples, Tensor, Tolerance
+from tritonproof.spec import Arrays, Case, FrameworkModel, NetworkModel, Samples, Tensor, Tolerance
 
 MODELS = {model.name: model for model in all_models()}
 BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
@@ -36,18 +36,18 @@ def _load(name: str) -> FrameworkModel:
     return MODELS[name].load_weights(None)
 
 
-def weights_of(model: Model) -> FrameworkModel:
+def weights_of(model: NetworkModel) -> FrameworkModel:
     """The committed weights, loaded once."""
     return _load(model.name)
 
 
-def few(model: Model, count: int = 16) -> Samples:
+def few(model: NetworkModel, count: int = 16) -> Samples:
     """The first evaluation rows, at a quarter of the cost of the suite's 64."""
     whole = model.samples("evaluation", None, None)
     return dataclasses.replace(whole, ids=whole.ids[:count])
 
 
-def compared(model: Model, precision: str, network: Any, count: int = 16) -> Conversion:
+def compared(model: NetworkModel, precision: str, network: Any, count: int = 16) -> Conversion:
     """The comparison of a conversion that computes `network` with the framework."""
     case, run = Case(CPU, model, ONNX, None, precision), functools.partial(model.infer, network)
     return compare_conversion(case, weights_of(model), run, few(model, count), count)
@@ -58,7 +58,9 @@ def compared(model: Model, precision: str, network: Any, count: int = 16) -> Con
     [(BERT, "fp16", 4), (SPEECH, "fp16", 16), (SPEECH, "bf16", 16)],
     ids=["bert in fp16", "fastpitch in fp16", "fastpitch in bf16"],
 )
-def test_half_precision_costs_what_emulation_predicts(model: Model, precision: str, count: int) -> None:
+def test_half_precision_costs_what_emulation_predicts(
+    model: NetworkModel, precision: str, count: int
+) -> None:
     conversion = compared(model, precision, in_precision(weights_of(model).network, precision), count)
     assert conversion.passed, conversion_failure(conversion)
     assert conversion.error_in_costs == pytest.approx(1, abs=0.5)

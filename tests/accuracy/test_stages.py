@@ -18,7 +18,7 @@ from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion
-from tritonproof.spec import ANY, Arrays, Model, Tensor, Tolerance
+from tritonproof.spec import ANY, Arrays, NetworkModel, Tensor, Tolerance
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
@@ -102,7 +102,7 @@ def outputs(inputs: Arrays) -> Arrays:
     return {toy.OUTPUT: values, LARGE: 100 * values, LENGTH: 100 + values.argmax(axis=1)}
 
 
-def model(infer: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> Model:
+def model(infer: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> NetworkModel:
     declared = toy.model().outputs[0]
     every = declared, dataclasses.replace(declared, name=LARGE), Tensor(LENGTH, "INT64", ())
     return toy.model(outputs=every, infer=lambda _network, inputs: infer(inputs), **changes)

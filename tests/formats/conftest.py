@@ -11,7 +11,7 @@ from tests.formats.converting import Small, job_of, samples_of
 from tests.frameworks.gpu_packages import unpack_from_pypi
 from tritonproof.frameworks.pytorch import infer
 from tritonproof.models import all_models
-from tritonproof.spec import ConversionJob, Model, Tensor
+from tritonproof.spec import ConversionJob, NetworkModel, Tensor
 
 RTX_VERSION = "1.7.1.116"
 
@@ -25,7 +25,7 @@ def network() -> Small:
 
 
 @pytest.fixture(scope="session")
-def model() -> Model:
+def model() -> NetworkModel:
     """The micro model's value with the small network's tensors."""
     micro = next(model for model in all_models() if model.name == "resnet50-micro")
     return dataclasses.replace(
@@ -39,7 +39,7 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="session")
-def job(network: Small, model: Model) -> ConversionJob:
+def job(network: Small, model: NetworkModel) -> ConversionJob:
     return job_of(model, network)
 
 

@@ -14,7 +14,7 @@ from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Deployment
-from tritonproof.spec import Arrays, Case, ConversionJob, Format, Model, Samples, Split
+from tritonproof.spec import Arrays, Case, ConversionJob, Format, NetworkModel, Samples, Split
 
 SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 """The settings that every runtime gets on a CPU."""
@@ -46,7 +46,9 @@ def samples_of(
     return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
 
 
-def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes: Any) -> ConversionJob:
+def job_of(
+    model: NetworkModel, network: Any = None, precision: str = "fp32", **changes: Any
+) -> ConversionJob:
     """A conversion on the CPU, for batches of up to eight; of its own network unless another is given."""
     network = model.load_weights(None).network if network is None else network
 
@@ -70,17 +72,17 @@ def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[
     return runtime_files.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
 
 
-def case(model: Model, precision: str = "fp32") -> Case:
+def case(model: NetworkModel, precision: str = "fp32") -> Case:
     return Case(CPU, model, onnx.ONNX, None, precision)
 
 
-def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
+def converted(model: NetworkModel, path: Path, precision: str = "fp32") -> Any:
     """The artifact of a precision in process: a function from inputs to outputs."""
     onnx.convert(job_of(model, precision=precision), path)
     return runtime_files.open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
 
 
-def score(model: Model, run: Any) -> float:
+def score(model: NetworkModel, run: Any) -> float:
     """The model's metric of all evaluation samples: the share of equal decisions, or the mean error."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.read(range(len(samples)))

@@ -20,7 +20,7 @@ from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import gpu_libraries, pytorch
 from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
-from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
+from tritonproof.spec import Arrays, ConversionJob, Format, NetworkModel, Samples, Split, Tensor
 
 FORMATS = {format_.name: format_ for format_ in all_formats()}
 CPU_FORMATS = [
@@ -36,7 +36,7 @@ CPU_FORMATS = [
     ("format_", "precision"), CPU_FORMATS, ids=[f"{entry.name}-{p}" for entry, p in CPU_FORMATS]
 )
 def test_format_matches_framework_at_any_batch(
-    format_: Format, precision: str, model: Model, network: Small, tmp_path: Path
+    format_: Format, precision: str, model: NetworkModel, network: Small, tmp_path: Path
 ) -> None:
     loaded: list[int] = []
     training = samples_of("training")
@@ -70,7 +70,7 @@ def test_conversion_leaves_network_on_its_device(precision: str, job: Conversion
     assert {str(tensor.device) for tensor in network.state_dict().values()} == {"cpu"}
 
 
-def test_examples_are_the_given_samples_in_the_models_order(model: Model, network: Small) -> None:
+def test_examples_are_the_given_samples_in_the_models_order(model: NetworkModel, network: Small) -> None:
     """There is a single one, and it is read in another order."""
     rows = {"b": np.ones((1, 2), np.float32), "a": np.zeros((1, 2), np.float32)}
     given = Samples(["one"], lambda indices: {name: values[list(indices)] for name, values in rows.items()})

@@ -15,11 +15,11 @@ from tritonproof.cases import profile_of
 from tritonproof.formats.openvino import OPENVINO
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
-from tritonproof.spec import Case, Model
+from tritonproof.spec import Case, NetworkModel
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
 
-def convert(model: Model, path: Path) -> Case:
+def convert(model: NetworkModel, path: Path) -> Case:
     OPENVINO.convert(job_of(model), path)
     return Case(CPU, model, OPENVINO, None, "fp32")
 

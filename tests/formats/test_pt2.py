@@ -19,7 +19,7 @@ from tritonproof.build import runtime_files
 from tritonproof.formats import pt2
 from tritonproof.frameworks.pytorch import infer
 from tritonproof.models import all_models
-from tritonproof.spec import Arrays, Model
+from tritonproof.spec import Arrays, NetworkModel
 
 MAX_BATCH = 6
 
@@ -39,7 +39,7 @@ class Built(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(model: NetworkModel, network: Small, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Compiled once, with one thread; the tests run it with two."""
     root = tmp_path_factory.mktemp("package")
     build, home, temporary, current = (root / name for name in ("build", "home", "temporary", "current"))
@@ -93,7 +93,7 @@ def test_package_matches_framework_at_every_batch(built: Built, network: Small) 
     ("precision", "most", "least_error"), [("fp32", 1, 0.0), ("bf16", MAX_BATCH, 1e-4)], ids=["alone", "bf16"]
 )
 def test_export_is_right_in_its_precision(
-    precision: str, most: int, least_error: float, model: Model, network: Small
+    precision: str, most: int, least_error: float, model: NetworkModel, network: Small
 ) -> None:
     """FP32 does not round so far as BF16, and the largest batch may be 1."""
     job = job_of(model, network, precision, max_batch_size=most)
@@ -177,7 +177,7 @@ class Pairing(nn.Module):
 
 @pytest.mark.parametrize("refused", [Branching, Pairing])
 def test_unexportable_network_is_refused_in_one_line(
-    refused: type[nn.Module], model: Model, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    refused: type[nn.Module], model: NetworkModel, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == model.name and "\n" not in e.what):
         pt2.convert(job_of(model, refused()), tmp_path / "model.pt2")
@@ -199,7 +199,7 @@ def test_failing_compiler_leaves_nothing(
     problem: str,
     on_cpu: type[Exception],
     on_gpu: type[Exception],
-    model: Model,
+    model: NetworkModel,
     network: Small,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

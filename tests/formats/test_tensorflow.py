@@ -23,7 +23,7 @@ from tritonproof.formats.tensorflow import SAVED_MODEL, TF_TRT, build_info, why_
 from tritonproof.frameworks import tensorflow
 from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
-from tritonproof.spec import Arrays, ConversionJob, Format, Model, Tensor
+from tritonproof.spec import Arrays, ConversionJob, Format, NetworkModel, Tensor
 
 SETTINGS = converting.SETTINGS | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
 samples_of = functools.partial(converting.samples_of, shape=(8, 8, 3))
@@ -47,7 +47,7 @@ def network() -> Any:
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model() -> NetworkModel:
     """The micro model's value with the small network's tensors; its outputs are not in alphabetical order."""
 
     def run(network: Any, inputs: Arrays) -> Arrays:
@@ -64,7 +64,7 @@ def model() -> Model:
 
 
 @pytest.fixture
-def job(model: Model, network: Any) -> ConversionJob:
+def job(model: NetworkModel, network: Any) -> ConversionJob:
     return job_of(model, network)
 
 
@@ -74,7 +74,7 @@ def job(model: Model, network: Any) -> ConversionJob:
     ids=lambda value: getattr(value, "name", value),
 )
 def test_format_matches_framework_at_any_batch(
-    format_: Format, precision: str, job: ConversionJob, model: Model, network: Any, tmp_path: Path
+    format_: Format, precision: str, job: ConversionJob, model: NetworkModel, network: Any, tmp_path: Path
 ) -> None:
     converted = converted_by(format_, dataclasses.replace(job, precision=precision), tmp_path)
     evaluation = samples_of("evaluation")

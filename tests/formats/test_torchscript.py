@@ -13,7 +13,7 @@ from tests.formats.converting import Small, job_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import pytorch
 from tritonproof.models import all_models
-from tritonproof.spec import ConversionJob, Format, Model
+from tritonproof.spec import ConversionJob, Format, NetworkModel
 
 FORMATS = [format_ for format_ in all_formats() if format_.name in ("ts-trace", "ts-script")]
 TRACE = next(format_ for format_ in FORMATS if format_.name == "ts-trace")
@@ -55,7 +55,7 @@ def test_trace_records_tf32_and_without_it_keeps_the_layout_on_a_gpu(
 
 
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
-def test_trace_computes_on_its_loading_device(model: Model, tmp_path: Path) -> None:
+def test_trace_computes_on_its_loading_device(model: NetworkModel, tmp_path: Path) -> None:
     """With a recorded device an instance on a second GPU would compute on the first, or fail."""
     TRACE.convert(job_of(model), tmp_path / "model.pt")
     assert "torch.device(" not in torch.jit.load(str(tmp_path / "model.pt")).code
@@ -90,7 +90,9 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.contract
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.name)
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
-def test_oldest_pytorch_computes_alike(model: Model, format_: Format, oldest: Path, tmp_path: Path) -> None:
+def test_oldest_pytorch_computes_alike(
+    model: NetworkModel, format_: Format, oldest: Path, tmp_path: Path
+) -> None:
     if format_.name in model.excluded:
         pytest.skip("the model has no such format")
     path = tmp_path / "model.pt"

@@ -19,7 +19,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx as format_onnx
 from tritonproof.formats import trt
 from tritonproof.models import all_models
-from tritonproof.spec import ConversionJob, Model
+from tritonproof.spec import ConversionJob, NetworkModel
 
 
 @pytest.mark.contract
@@ -37,7 +37,7 @@ def test_listed_names_match_published_bindings(distribution: str, version: str, 
     "micro", [model for model in all_models() if model.micro], ids=lambda model: model.name
 )
 def test_nvidia_parser_builds_engine_of_every_micro_model(
-    micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    micro: NetworkModel, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, rtx)
     trt.convert(job_of(micro, precision=precision, max_batch_size=4, tf32=False), tmp_path / "model.plan")
@@ -51,7 +51,9 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
     [model for model in all_models() if not model.micro and "onnx" not in model.excluded],
     ids=lambda model: model.name,
 )
-def test_nvidia_parses_whole_export(model: Model, precision: str, rtx: ModuleType, tmp_path: Path) -> None:
+def test_nvidia_parses_whole_export(
+    model: NetworkModel, precision: str, rtx: ModuleType, tmp_path: Path
+) -> None:
     """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
     format_onnx.export(job_of(model, precision=precision), tmp_path / "model.onnx")
     path = format_onnx.onnx_networks.graph_file(tmp_path / "model.onnx")

@@ -13,7 +13,7 @@ from tests.helpers import present
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.models import all_models
-from tritonproof.spec import Model
+from tritonproof.spec import NetworkModel
 
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
@@ -76,7 +76,7 @@ MODELS = {model.name: model for model in all_models() if model.name in KERNEL}
 """One for each framework, as all of a framework read weights in one way."""
 
 
-def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
+def spoilt(model: NetworkModel, folder: Path, **changes: np.ndarray) -> Path:
     """A file of the committed weights, with some replaced."""
     path = folder / "spoilt.safetensors"
     save_file({**load_file(present(model.weights)), **changes}, path)
@@ -100,7 +100,7 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
+def test_impossible_weights_are_refused(model: NetworkModel, fault: str, tmp_path: Path) -> None:
     key = KERNEL[model.name]
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(present(model.weights))[key])})
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):

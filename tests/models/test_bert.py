@@ -18,7 +18,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.data import squad_v1, synthetic_questions
 from tritonproof.models import all_models, bert
 from tritonproof.models.bert.network import load_full
-from tritonproof.spec import Arrays, Model, Samples
+from tritonproof.spec import Arrays, NetworkModel, Samples
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 GELU = 2e-4
@@ -138,7 +138,7 @@ def test_vocabulary_is_rounded_up_to_multiple_of_8(folder: Path) -> None:
     assert load_full(folder).network.model.config.vocab_size == 744
 
 
-def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
+def scores(model: NetworkModel, samples: Samples, outputs: Arrays) -> list[float]:
     """The mean score of each metric over all questions."""
     kept = model.keep(outputs)
     results = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
@@ -172,11 +172,13 @@ def perfect(samples: Samples, offset: int = 0) -> Arrays:
 
 
 @pytest.fixture(scope="module")
-def full() -> Model:
+def full() -> NetworkModel:
     return next(model for model in all_models() if model.name == "bert-dist4l")
 
 
-def test_perfect_answers_score_1_in_any_window_late_ones_less(full: Model, dev: Path, folder: Path) -> None:
+def test_perfect_answers_score_1_in_any_window_late_ones_less(
+    full: NetworkModel, dev: Path, folder: Path
+) -> None:
     samples = full.samples("evaluation", dev, folder)
     assert (np.bincount(present(samples.items)) > 1).sum() >= 40
     assert len(set(samples.ids)) == len(samples)
@@ -186,12 +188,12 @@ def test_perfect_answers_score_1_in_any_window_late_ones_less(full: Model, dev: 
     assert exact < 0.3
 
 
-def test_missing_checkpoint_is_refused(full: Model, dev: Path) -> None:
+def test_missing_checkpoint_is_refused(full: NetworkModel, dev: Path) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
         full.samples("evaluation", dev, None)
 
 
-def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, folder: Path) -> None:
+def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: NetworkModel, folder: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
     (folder / "vocab.txt").write_text("\n".join(words))
     own, other = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)

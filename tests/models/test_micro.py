@@ -18,7 +18,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models, nnunet
 from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
 from tritonproof.reports.correctness_text import conversion_failure
-from tritonproof.spec import Arrays, Case, Model, Samples
+from tritonproof.spec import Arrays, Case, NetworkModel, Samples
 
 MICRO = {model.name: model for model in all_models() if model.micro}
 NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
@@ -29,7 +29,7 @@ ROWS = {"resnet50-micro": 100, "resnet50-tf-micro": 100, "nnunet-micro": 8, "fas
 class Run(NamedTuple):
     """A micro model with its committed weights, and their outputs for the first rows of its evaluation."""
 
-    model: Model
+    model: NetworkModel
     samples: Samples
     inputs: Arrays
     network: Any

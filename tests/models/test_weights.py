@@ -13,7 +13,7 @@ from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Model
+from tritonproof.spec import Case, NetworkModel
 
 IN_PYTORCH = [model for model in all_models() if model.framework == "pytorch"]
 FULL = [model for model in IN_PYTORCH if not model.micro]
@@ -24,14 +24,14 @@ OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
 """Checkpoints of the full BERT are folders: test_bert.py has them."""
 
 
-def state_of(model: Model) -> State:
+def state_of(model: NetworkModel) -> State:
     """The committed weights under a checkpoint's keys."""
     within = "model." if model.name == "nnunet-micro" else ""
     return {f"{within}{key}": value for key, value in model.load_weights(None).network.state_dict().items()}
 
 
 @pytest.mark.parametrize("model", FULL, ids=lambda model: model.name)
-def test_random_weights_are_reproducible(model: Model) -> None:
+def test_random_weights_are_reproducible(model: NetworkModel) -> None:
     """The global generator stays as it was."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
@@ -46,7 +46,7 @@ def test_random_weights_are_reproducible(model: Model) -> None:
 
 
 @pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
-def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> None:
+def test_record_names_checkpoint_with_digest(model: NetworkModel, tmp_path: Path) -> None:
     state = state_of(model)
     # As from dict(network.named_parameters()); a state dictionary has no gradients.
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
@@ -85,7 +85,7 @@ def test_key_that_does_not_fit_is_named(name: str, added: str | None, key: str, 
 
 
 @pytest.mark.parametrize("model", OF_A_FULL_SIZE, ids=lambda model: model.name)
-def test_micro_model_refuses_a_dataset_and_names_full_model(model: Model, tmp_path: Path) -> None:
+def test_micro_model_refuses_a_dataset_and_names_full_model(model: NetworkModel, tmp_path: Path) -> None:
     where = f"--dataset {model.name}={tmp_path}"
     with pytest.raises(InputError, check=lambda error: error.where == where) as refused:
         model.samples("evaluation", tmp_path, None)
@@ -96,7 +96,7 @@ PACKAGES: dict[str | None, set[str]] = {"pytorch": {"torch"}, "tensorflow": {"te
 
 
 @pytest.mark.parametrize("model", all_models(), ids=lambda value: value.name)
-def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_versions_are_part_of_the_build(model: NetworkModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
     needed = PACKAGES[model.framework] | ({"transformers"} if "bert" in model.name else set())
     for format_ in all_formats():

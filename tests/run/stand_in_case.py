@@ -31,7 +31,7 @@ from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
 from tritonproof.user_models.model_from_config import AS_IS
 from tritonproof.user_models.model_repository import RepositoryModel
 
-MODEL = toy.model(framework=None, profiles=DEFAULT_PROFILES)
+MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
 Prepare = Callable[[CaseScope], PreparedCase]
 

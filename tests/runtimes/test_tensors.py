@@ -21,7 +21,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
 from tritonproof.serve.server import Server
-from tritonproof.spec import Case, FrameworkModel, Model, Samples, Tensor
+from tritonproof.spec import Case, FrameworkModel, NetworkModel, Samples, Tensor
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)
@@ -53,7 +53,7 @@ def samples(*_what: Any) -> Samples:
     return Samples(["a", "b"], lambda indices: inputs_of(len(indices)))
 
 
-def model_of() -> Model:
+def model_of() -> NetworkModel:
     return dataclasses.replace(
         next(model for model in all_models() if model.name == "resnet50-micro"),
         name="small",
@@ -85,7 +85,7 @@ def on_tensors(built: CaseBuild) -> Any:
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
 def test_runtime_takes_and_returns_device_tensors(built: CaseBuild, rows: int) -> None:
     inputs = inputs_of(rows)
-    expected = built.case.model.infer(NETWORK, inputs)
+    expected = built.case.network_model.infer(NETWORK, inputs)
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
     # The conversion test runs it like this, on a GPU too.
@@ -103,7 +103,7 @@ def test_inputs_may_be_views_and_outputs_persist(built: CaseBuild) -> None:
     turned = [torch.from_numpy(np.ascontiguousarray(array[..., ::-1])).flip(-1) for array in arrays]
     part = [torch.from_numpy(np.stack([array, array], axis=-1))[..., 0] for array in arrays]
     assert not part[0].is_contiguous()
-    expected = built.case.model.infer(NETWORK, inputs)
+    expected = built.case.network_model.infer(NETWORK, inputs)
     first, second = predict(turned), predict(part)
     predict([torch.from_numpy(values) for values in inputs_of(4, seed=1).values()])
     for answers in (first, second):
@@ -155,7 +155,7 @@ def test_server_passes_and_batches_tensors(served: Server, built: CaseBuild) -> 
     with ThreadPoolExecutor(MAX_BATCH) as threads:
         answers = [*threads.map(ask, requests), ask(inputs_of(5))]
     for answer, inputs in zip(answers, [*requests, inputs_of(5)], strict=True):
-        for name, values in built.case.model.infer(NETWORK, inputs).items():
+        for name, values in built.case.network_model.infer(NETWORK, inputs).items():
             np.testing.assert_allclose(answer[name], values, atol=1e-5)
     (statistics,) = served.client.get_inference_statistics(str(built.case)).model_stats
     assert statistics.inference_count == MAX_BATCH + 5

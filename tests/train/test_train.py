@@ -15,7 +15,7 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.data import synthetic_questions
 from tritonproof.frameworks.tensorflow import import_tensorflow
 from tritonproof.models import all_models
-from tritonproof.spec import Model, Samples, Split
+from tritonproof.spec import NetworkModel, Samples, Split
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16
@@ -26,7 +26,7 @@ def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     return {name: (array.shape, array.dtype) for name, array in load_file(weights).items()}
 
 
-def scores_of(model: Model, weights: Path) -> np.ndarray:
+def scores_of(model: NetworkModel, weights: Path) -> np.ndarray:
     """The first metric of each evaluation sample with the weights in a file."""
     samples = model.samples("evaluation", None, None)
     run = functools.partial(model.infer, model.load_weights(weights).network)
@@ -34,7 +34,9 @@ def scores_of(model: Model, weights: Path) -> np.ndarray:
     return model.metrics[0].score(kept, samples.labels, kept)
 
 
-def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
+def first_samples(
+    model: NetworkModel, split: Split, dataset: Path | None, checkpoint: Path | None
+) -> Samples:
     """The first samples; all if a question has several rows."""
     whole = model.samples(split, dataset, checkpoint)
     if whole.items is not None:
@@ -44,7 +46,7 @@ def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: 
 
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
 def test_recipe_makes_loadable_weights_of_committed_layout(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    model: NetworkModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     # Two steps need few paragraphs, and making all takes ten seconds of a core.
     monkeypatch.setitem(synthetic_questions.PARAGRAPHS, "training", 1200)
@@ -76,7 +78,7 @@ def test_unusable_output_is_refused_before_training(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
-def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -> None:
+def test_trained_model_keeps_the_committed_limit(model: NetworkModel, tmp_path: Path) -> None:
     """In FP32 its score is not significantly below the limit of the committed weights, at 95 %.
 
     Training amplifies the first step's rounding, so another CPU ends with another, equally right model: three

@@ -13,7 +13,7 @@ from tests.user_models.written_files import write
 from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
 from tritonproof.models import all_models
-from tritonproof.spec import Model
+from tritonproof.spec import NetworkModel
 from tritonproof.user_models.model_files import imported_models
 
 SOURCES = {
@@ -48,7 +48,7 @@ def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) ->
     )
 
 
-Add = Callable[..., dict[str, Model]]
+Add = Callable[..., dict[str, NetworkModel]]
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
 from tritonproof.cases import profile_of
 from tritonproof.host.targets import CPU
-from tritonproof.spec import Model, Tensor
+from tritonproof.spec import NetworkModel, Tensor
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of, onnx_description
 
 
-def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
+def linear(folder: Path, samples: int | None = None, **given: Any) -> NetworkModel:
     """The linear network, with a number of samples, or with made-up ones."""
     rows = None if samples is None else networks.rows(folder / "samples", samples)
     return model_of("mine", OnnxOptions(networks.linear(folder / "net.onnx"), rows, **given))

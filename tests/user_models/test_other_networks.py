@@ -14,19 +14,19 @@ from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Model, Tensor
+from tritonproof.spec import NetworkModel, Tensor
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
-def built(model: Model, folder: Path) -> CaseBuild:
+def built(model: NetworkModel, folder: Path) -> CaseBuild:
     deployment, weights = profile_of(model, CPU).deployment, model.load_weights(None)
     return builds.build(case(model), weights, deployment, folder, native=False, samples=job_of(model).samples)
 
 
-def served(model: Model, folder: Path, inputs: Any) -> Any:
+def served(model: NetworkModel, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
     with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:

@@ -8,11 +8,11 @@ BRIEF = """
 from pathlib import Path
 import numpy as np
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Metric, Model, Tensor
+from tritonproof.spec import Metric, NetworkModel, Tensor
 {before}
 
 MODELS = (
-    Model(
+    NetworkModel(
         name="{name}",
         inputs=(Tensor("x", "FP32", (4,)),),
         outputs=(Tensor("y", "FP32", (4,)),),

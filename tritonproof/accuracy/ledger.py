@@ -16,7 +16,7 @@ from tritonproof.accuracy.stages import StageAnswers
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
 from tritonproof.record.schema import AnswerComparison, Disagreement, Ledger, Limit, Score
-from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
+from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, NetworkModel, Samples
 
 ONE_SIDED_95 = 1.645
 """The normal distribution's one-sided 95 % quantile: how many standard deviations a loss by chance may be.
@@ -99,7 +99,7 @@ def served_ledger(
 
 
 def why_no_score(
-    model: Model, source_model: FrameworkModel, samples: Samples, *, has_dataset: bool = False
+    model: NetworkModel, source_model: FrameworkModel, samples: Samples, *, has_dataset: bool = False
 ) -> str | None:
     """The options without which the task's metric means nothing, as a sentence; None if none is missing, or
     no metric needs labels. `has_dataset` says that the user gave a data set, perhaps without labels."""

@@ -19,7 +19,7 @@ from tritonproof.accuracy.outputs import (
 )
 from tritonproof.accuracy.precisions import PRECISIONS, rounding_of
 from tritonproof.host.machine import int8_weight_bits
-from tritonproof.spec import Arrays, FrameworkModel, Model, Samples
+from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples
 
 _SAMPLES = 64
 """The most samples for measuring the cost; as many again calibrate INT8."""
@@ -50,7 +50,7 @@ class PrecisionCost:
 
 
 def measure_cost(
-    model: Model,
+    model: NetworkModel,
     precision: str,
     source_model: FrameworkModel,
     samples: Samples,
@@ -100,7 +100,11 @@ def measure_cost(
 
 
 def emulated_precision(
-    model: Model, precision: str, source_model: FrameworkModel, calibration: Callable[[], Samples], batch: int
+    model: NetworkModel,
+    precision: str,
+    source_model: FrameworkModel,
+    calibration: Callable[[], Samples],
+    batch: int,
 ) -> Callable[[Arrays], Arrays] | None:
     """The framework's model as it computes in a precision, a function from inputs to outputs; for FP32 in
     FP64. None if the framework has no network of it."""
@@ -128,6 +132,6 @@ def emulated_precision(
     return lambda inputs: model.infer(rounded, inputs)
 
 
-def _count(model: Model, available: int, fewer: int = 1) -> int:
+def _count(model: NetworkModel, available: int, fewer: int = 1) -> int:
     row_bytes = sum(tensor.row_bytes for tensor in model.inputs)
     return min(_SAMPLES // fewer, available, max(1, _MAX_BYTES // fewer // row_bytes))

@@ -22,7 +22,17 @@ from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import Conversion, Deployment, OutputDifference
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, why_undeclared
+from tritonproof.spec import (
+    Arrays,
+    Case,
+    Device,
+    FrameworkModel,
+    Model,
+    NetworkModel,
+    OnProgress,
+    Samples,
+    why_undeclared,
+)
 
 
 @dataclass
@@ -145,7 +155,7 @@ class StageAnswers:
     """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
 
 
-def framework_model_on(device: Device, model: Model, source_model: FrameworkModel) -> FrameworkModel:
+def framework_model_on(device: Device, model: NetworkModel, source_model: FrameworkModel) -> FrameworkModel:
     """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
     a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
     if model.framework != "pytorch":
@@ -200,6 +210,7 @@ def keep_outputs(
     if missing := [tensor.name for tensor in model.outputs if tensor.name not in outputs]:
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
     for tensor in model.outputs if stage == "framework" else ():
+        assert isinstance(model, NetworkModel)
         if (problem := why_undeclared(tensor, outputs[tensor.name])) is not None:
             fix = f"correct the outputs of the model {model.name}"
             raise InputError(f"the network's output {problem}", where=model.defined_in, fix=fix)
@@ -269,7 +280,7 @@ def compare_conversion(
         agreement=agreed if decided else None,
         agreement_limit=limit,
         outputs=outputs,
-        is_users_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
+        is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),
         error_in_costs_limit=PRECISIONS[arithmetic_precision].conversion_factor if errors_in_costs else None,

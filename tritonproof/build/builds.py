@@ -104,7 +104,8 @@ def build_inputs(
 ) -> dict[str, Any]:
     """All that decides an artifact, whose hash names the build: digests of the sources, the weights and the
     calibration's data, versions of packages, hardware, largest batch and TF32. Raises InputError."""
-    source = case.model.defined_in
+    model = case.network_model
+    source = model.defined_in
     packages = (Path(package.__path__[0]) for package in (formats, frameworks))
     shared = (path for package in packages for path in package.glob("*.py"))
     sources = {*shared, *_runtime_files(case).values()}
@@ -123,7 +124,7 @@ def build_inputs(
         digests.update((f"own/{path.relative_to(source.parent)}", data_digest(path)) for path in own_files)
     if is_calibrated and (dataset := datasets.get(case.model.name)):
         digests["--dataset"] = data_digest(dataset)
-    versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}
+    versions = {name: machine.version_of(name) for name in (*case.format.packages, *model.packages)}
     return {
         "case": str(case),
         "max_batch_size": deployment.max_batch_size,
@@ -161,7 +162,7 @@ def build(
             built = _reused(case, folder, inputs)
             if built is None:
                 job = ConversionJob(
-                    model=case.model,
+                    model=case.network_model,
                     network=source_model.network,
                     precision=case.precision,
                     accelerator=case.accelerator,

@@ -9,8 +9,8 @@ import msgspec
 from tritonproof.base.errors import InputError
 from tritonproof.base.paths import RUNTIMES
 from tritonproof.base.sanitize import excerpt
-from tritonproof.safe_io.files import modules_in
-from tritonproof.spec import Device, Format, Precision, check_fields
+from tritonproof.safe_io.files import check_fields, modules_in
+from tritonproof.spec import Device, Format, Precision
 
 
 @functools.cache

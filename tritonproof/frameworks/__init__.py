@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tritonproof.spec import Arrays, Model
+from tritonproof.spec import Arrays, NetworkModel
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 """Environment variables for this and all other processes that may import ONNX Runtime, and for containers."""
@@ -42,7 +42,7 @@ def error_line(text: str) -> str:
     return next((line for line in lines if " error: " in line), lines[0] if lines else "no reason was given")
 
 
-def count_operations(model: Model, network: Any, inputs: Arrays) -> float | None:
+def count_operations(model: NetworkModel, network: Any, inputs: Arrays) -> float | None:
     """The number of floating-point operations of one inference, a multiply-add being two; None if unknown.
 
     `inputs` is one row, [1, ...] each. Counts the matrix products and convolutions in the framework: a

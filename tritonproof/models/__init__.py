@@ -17,18 +17,20 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import modules_in
-from tritonproof.spec import Format, Framework, Model, Precision, ServingProfile, Tolerance, check_fields
+from tritonproof.safe_io.files import check_fields, modules_in
+from tritonproof.spec import Format, Framework, NetworkModel, Precision, ServingProfile, Tolerance
 
 
 @functools.cache
-def all_models() -> tuple[Model, ...]:
+def all_models() -> tuple[NetworkModel, ...]:
     """Every model of every file and package in this folder, in the order of their names."""
     modules = modules_in(__name__, __path__)
     return tuple(model for module, source in modules for model in listed_models(module, source))
 
 
-def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[Model, ...]:
+def joined(
+    known: Iterable[NetworkModel], more: Iterable[NetworkModel], where: str
+) -> tuple[NetworkModel, ...]:
     """The models of two sources. Raises InputError if a name repeats; `where` says where `more` come from."""
     by_name = {model.name: model for model in known}
     for model in more:
@@ -47,14 +49,14 @@ MODELS_VARIABLE = "MODELS"
 """The name of the tuple in which a file lists its models."""
 
 
-def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
+def listed_models(module: ModuleType, where: str) -> tuple[NetworkModel, ...]:
     """The models of a module; `where` is the file, or the option that names it. Raises InputError."""
     listed = getattr(module, MODELS_VARIABLE, ())
     models = tuple(listed) if isinstance(listed, tuple | list) else (listed,)
-    if not models or not all(isinstance(model, Model) for model in models):
-        what = f"the file has no {MODELS_VARIABLE}, a tuple of values of tritonproof.spec.Model"
+    if not models or not all(isinstance(model, NetworkModel) for model in models):
+        what = f"the file has no {MODELS_VARIABLE}, a tuple of values of tritonproof.spec.NetworkModel"
         new = commands.tool_command("new", "NAME")
-        fix = f"end it with {MODELS_VARIABLE} = (Model(...),), as {new} writes it"
+        fix = f"end it with {MODELS_VARIABLE} = (NetworkModel(...),), as {new} writes it"
         raise InputError(what, where=where, fix=fix)
     for model in models:
         if not isinstance(model.name, str) or not MODEL_NAME.fullmatch(model.name):
@@ -70,9 +72,9 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
 
 
 def _hints() -> Mapping[str, Any]:
-    """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
+    """The type of each field of a model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
     names = {"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
-    hints = get_type_hints(Model, localns=names)
+    hints = get_type_hints(NetworkModel, localns=names)
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
     target = Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(known.name for known in EVERY_TARGET)})\Z")]
     hints |= {"profiles": Mapping[target, ServingProfile], "tolerances": Mapping[Precision, Tolerance]}

@@ -13,17 +13,17 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
-from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, ServingProfile, Split
+from tritonproof.spec import Arrays, FrameworkModel, Metric, NetworkModel, Samples, ServingProfile, Split
 
 
 def micro_size(
-    full: Model,
+    full: NetworkModel,
     read: Callable[[Path], FrameworkModel],
     train: Callable[..., Mapping[str, Any]],
     weights: Path,
     samples: Callable[[Split], Samples],
     **changes: Any,
-) -> Model:
+) -> NetworkModel:
     """The micro size of the model `full`, evaluated on its own `samples`. `read` loads the user's checkpoint
     if there is one, else `weights`, the committed file, which `train` made. `changes` are other fields."""
     name = f"{full.name}-micro"

@@ -22,7 +22,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
+from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor, Tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -270,7 +270,7 @@ _MICRO_FLOOR = Limit(0.87, "recipe: the committed weights reach 0.889 in FP32; t
 _ONLY_AS_PT2 = "the micro model shows BF16 once, as pt2; the full model has all three"
 _PUBLISHED = _shared.published_deployment(4)
 _BATCHES = (1, 2, 4)
-_FULL_SIZE = Model(
+_FULL_SIZE = NetworkModel(
     name="nnunet",
     inputs=(Tensor(INPUT, "FP32", (MODALITIES, *3 * (brats.SIZE,))),),
     outputs=(Tensor(OUTPUT, "INT64", 3 * (brats.SIZE,)),),

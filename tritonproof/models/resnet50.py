@@ -15,7 +15,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Tensor
+from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples, ServingProfile, Tensor
 
 if TYPE_CHECKING:
     from torch import nn
@@ -145,7 +145,7 @@ _MICRO_FLOOR = Limit(0.966, "recipe: the committed weights reach 97.8 % in FP32;
 _MICRO_PRECISIONS = ("fp32", "fp16", "int8")
 _PRECISIONS = (*_MICRO_PRECISIONS, "bf16")
 _PUBLISHED = _shared.published_deployment(128)
-_FULL_SIZE = Model(
+_FULL_SIZE = NetworkModel(
     name="resnet50",
     inputs=(Tensor(images.INPUT, "FP32", (3, 224, 224)),),
     outputs=(Tensor(OUTPUT, "FP32", (1000,)),),

@@ -18,7 +18,7 @@ from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, lo
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split, Tensor
+from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples, ServingProfile, Split, Tensor
 
 if TYPE_CHECKING:
     from keras import Model as Network
@@ -214,7 +214,7 @@ def _outputs(classes: int) -> tuple[Tensor, ...]:
     return (Tensor(CLASSES, "INT32", (1,)), Tensor(PROBABILITIES, "FP32", (classes,)))
 
 
-_FULL_SIZE = Model(
+_FULL_SIZE = NetworkModel(
     name="resnet50-tf",
     inputs=(Tensor(INPUT, "FP32", (224, 224, 3)),),
     outputs=_outputs(1001),

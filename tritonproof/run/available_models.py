@@ -15,7 +15,7 @@ from tritonproof.models import MODEL_NAME, NAME_RULE, all_models, joined
 from tritonproof.serve.described_model import list_models
 from tritonproof.serve.remote import connect
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, Model, Samples
+from tritonproof.spec import Case, Model, NetworkModel, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.model_files import imported_models
@@ -60,7 +60,7 @@ def models_of(settings: Settings) -> Iterator[AvailableModels]:
         yield models
 
 
-def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableModels:
+def _with_networks(settings: Settings, models: tuple[NetworkModel, ...]) -> AvailableModels:
     """The models of the suite and of --models, with those of --onnx."""
     with_weights = {model.name for model in models}
     for name, network in settings.onnx_options.items():

@@ -29,7 +29,7 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
-from tritonproof.spec import Case, Samples
+from tritonproof.spec import Case, NetworkModel, Samples
 
 
 def prepare_own(scope: CaseScope) -> PreparedCase:
@@ -149,7 +149,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     def why_no_score(self) -> str | None:
         """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
         model, settings = self.case.model, self.settings
-        if model.from_repository:
+        if not isinstance(model, NetworkModel):
             return None
         source, has_dataset = self.model_run.source_model, model.name in settings.dataset
         reason = ledger.why_no_score(model, source, self.samples, has_dataset=has_dataset)

@@ -140,7 +140,7 @@ def build_case(
         deployment_of(case, settings),
         settings.model_repos,
         native=serves_natively(settings.triton.kind, backends, case.format),
-        samples=lambda split: samples_of(case.model, split, settings),
+        samples=lambda split: samples_of(case.network_model, split, settings),
         on_progress=on_progress,
         device=device,
         datasets=settings.dataset,

@@ -19,7 +19,7 @@ from tritonproof.run.once import forget, once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import FrameworkModel, Model, Samples, Target
+from tritonproof.spec import FrameworkModel, Model, NetworkModel, Samples, Target
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,22 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         """Show in the progress what is done once for all cases of the model."""
         self.progress.say(f"{self.model.name}: {activity}", detail)
 
+    @property
+    def network_model(self) -> NetworkModel:
+        """The model, one that the suite converts; what follows is of such a model alone."""
+        assert isinstance(self.model, NetworkModel)
+        return self.model
+
     @once_sharing_machine
     def source_model(self) -> FrameworkModel:
         """The framework's model on the CPU, with weights of --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
-        return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
+        return self.network_model.load_weights(self.settings.checkpoint.get(self.model.name))
 
     @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
         """The framework's model that converted models are compared with."""
-        return stages.framework_model_on(self.target.device, self.model, self.source_model)
+        return stages.framework_model_on(self.target.device, self.network_model, self.source_model)
 
     def release_framework_model(self) -> None:
         """Free the memory of the framework's model on the target's device; it is made again on use."""
@@ -101,7 +107,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once_sharing_machine
     def samples(self) -> Samples:
         """The evaluation split of --dataset, or the model's own."""
-        return samples_of(self.model, "evaluation", self.settings)
+        return samples_of(self.network_model, "evaluation", self.settings)
 
     @property
     def batch(self) -> int:
@@ -111,7 +117,9 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once_sharing_machine
     def framework_answers(self) -> stages.StageAnswers:
         """The framework's answers to the whole evaluation set."""
-        infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
+        infer: Callable[[Any], Any] = functools.partial(
+            self.network_model.infer, self.framework_model.network
+        )
         say = functools.partial(self.say, "evaluate by the framework")
         return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
 
@@ -119,13 +127,13 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         """What a precision costs the model, in any format; None if the framework has no network of it."""
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
-            training = functools.partial(samples_of, self.model, "training", self.settings)
+            training = functools.partial(samples_of, self.network_model, "training", self.settings)
             framework, samples = self.framework_model, self.samples
-            cost = measure_cost(self.model, precision, framework, samples, training, self.batch)
+            cost = measure_cost(self.network_model, precision, framework, samples, training, self.batch)
             self.precision_costs[precision] = cost
         return self.precision_costs[precision]
 
     @once
     def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count them."""
-        return count_operations(self.model, self.source_model.network, self.samples.read([0]))
+        return count_operations(self.network_model, self.source_model.network, self.samples.read([0]))

@@ -13,15 +13,18 @@ import shlex
 import stat
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from tritonproof.base import disk
 from tritonproof.base.disk import file_digest, files_in, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
+from tritonproof.spec import Format, Metric, NetworkModel
 
 _MAX_PATH_CHARS = 4095
 """The most bytes of a path on Linux. Source: PATH_MAX in linux/limits.h is 4096, with the final zero."""
@@ -258,6 +261,19 @@ def modules_in(package: str, path: Sequence[str]) -> Iterator[tuple[ModuleType, 
                 yield importlib.import_module(f"{package}.{info.name}"), str(source)
             except (Exception, SystemExit) as error:
                 raise import_error(error, source, [source, *folder.rglob("*.py")]) from error
+
+
+def check_fields(value: NetworkModel | Metric | Format, hints: Mapping[str, Any], where: str) -> None:
+    """Raise InputError that names the first field whose value does not have the type that `hints` gives."""
+    kind = type(value).__name__
+    for name, hint in hints.items():
+        try:
+            msgspec.convert(getattr(value, name), hint)
+        except msgspec.ValidationError as error:
+            owner = f"the {kind.lower()} {excerpt(str(value.name))}"
+            what = f"{name} of {owner} is not what a {kind} has there: {excerpt(str(error), 300)}"
+            fix = f"see {name} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
+            raise InputError(what, where=where, fix=fix) from error
 
 
 def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:

@@ -11,10 +11,10 @@ from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Arrays, Case, Model, Samples, Split, Target
+from tritonproof.spec import Arrays, Case, Model, NetworkModel, Samples, Split, Target
 
 
-def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
+def samples_of(model: NetworkModel, split: Split, settings: Settings) -> Samples:
     """A split of a model's data: from --dataset, or the model's own, in the order of its inputs. Raises
     InputError if it is empty, two samples have one id, or one that is read does not fit the model."""
     samples = model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))

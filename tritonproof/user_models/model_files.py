@@ -15,7 +15,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.models import MODELS_VARIABLE, joined, listed_models
 from tritonproof.safe_io.files import import_error, read_bytes, readable
-from tritonproof.spec import Model
+from tritonproof.spec import NetworkModel
 
 OPTION = "--models"
 _ASSIGNED = re.compile(rf"^{MODELS_VARIABLE}\s*[:=]".encode(), re.MULTILINE)
@@ -35,7 +35,9 @@ def importable_files(source: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def imported_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tuple[Model, ...]]:
+def imported_models(
+    paths: Sequence[Path], known: Sequence[NetworkModel]
+) -> Iterator[tuple[NetworkModel, ...]]:
     """The models `known` and those of files and folders, each once and in order. Modules beside them can be
     imported in the block. Raises InputError if a file cannot run or lists none, or if a name is taken."""
     files: dict[Path, str] = {}
@@ -94,7 +96,7 @@ def _on_path(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _models_of(path: Path, where: str) -> Iterator[tuple[Model, ...]]:
+def _models_of(path: Path, where: str) -> Iterator[tuple[NetworkModel, ...]]:
     """The models in MODELS of a file or package, whose modules Python forgets after the block."""
     source = path / "__init__.py" if path.is_dir() else path
     name = f"models_in_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"

@@ -1,9 +1,8 @@
-"""Describes a model of an existing repository as a Model of the suite, by its configuration."""
+"""Describes a model of an existing repository as a `Model`, by its configuration."""
 
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -30,7 +29,7 @@ _UNKNOWN = 2**31 - 1
 
 
 def _unused(*_arguments: object) -> Any:
-    """Stands for functions that only converted networks need, and for a metric until outputs are known."""
+    """Stands for what only a conversion needs, and for how answers are judged until outputs are known."""
     raise NotImplementedError("nothing is converted, nor scored before the server has loaded it")
 
 
@@ -67,11 +66,6 @@ def as_model(entry: RepositoryModel) -> Model:
         outputs=(),
         decide=_unused,
         metrics=(),
-        framework=None,
-        load_weights=_unused,
-        infer=_unused,
-        samples=_unused,
-        defined_in=Path(__file__),
     )
     return with_config(plain, entry.config or pb.ModelConfig())
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tritonproof.frameworks import pytorch
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor
+from tritonproof.spec import Arrays, FrameworkModel, Metric, NetworkModel, Samples, Split, Tensor
 
 INPUT, OUTPUT = "measurements", "scores"
 SEED = 1
@@ -84,7 +84,7 @@ def correct(kept: Arrays, labels: np.ndarray, _framework: Arrays) -> np.ndarray:
 FLOOR = Limit(0.94, "recipe: the trained network reaches 96.84 %; five of 190 tumours below that")
 
 MODELS = (
-    Model(
+    NetworkModel(
         name="biopsy",
         inputs=(Tensor(INPUT, "FP32", (30,)),),
         outputs=(Tensor(OUTPUT, "FP32", (2,)),),

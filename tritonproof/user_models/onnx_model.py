@@ -20,7 +20,7 @@ from tritonproof.frameworks.onnx_networks import Interface, OnnxNetwork
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import data_digest, readable
-from tritonproof.spec import ANY, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor, Tolerance
+from tritonproof.spec import ANY, Arrays, FrameworkModel, Metric, Samples, Split, Tensor, Tolerance
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
@@ -57,9 +57,9 @@ class OnnxOptions:
     """The largest difference of outputs as a share of their spread; None for the suite's tolerances."""
 
 
-def model_of(name: str, options: OnnxOptions) -> Model:
-    """The network as a Model; it is run once for the shapes of its outputs. Raises InputError if the file,
-    the samples or the labels are unusable, or do not fit one another."""
+def model_of(name: str, options: OnnxOptions) -> spec.NetworkModel:
+    """The model of an ONNX file, which is run once for the shapes of its outputs. Raises InputError if the
+    file, the samples or the labels are unusable, or do not fit one another."""
     with readable("the ONNX file", options.file, "name the file itself"):
         path = _graph_in(options.file)
     interface = onnx_networks.read_interface(path)
@@ -74,7 +74,7 @@ def model_of(name: str, options: OnnxOptions) -> Model:
 
 def _model_of(
     name: str, options: OnnxOptions, path: Path, interface: Interface, batch: spec.BatchAxis
-) -> Model:
+) -> spec.NetworkModel:
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
@@ -130,7 +130,7 @@ def _model_of(
         "trt": None if batched else "TensorRT's engines are built for batches",
         "openvino": onnx_networks.left_out_by_openvino([*inputs, *outputs]),
     }
-    return Model(
+    return spec.NetworkModel(
         name=name,
         inputs=inputs,
         outputs=outputs,
@@ -155,7 +155,7 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 
-def onnx_description(model: Model, options: OnnxOptions) -> str:
+def onnx_description(model: spec.NetworkModel, options: OnnxOptions) -> str:
     """The network for a run's header: its file, inputs, samples, and what the run leaves out."""
     inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
     origin = f"of {options.samples}" if options.samples else "made up (no --samples)"

@@ -20,7 +20,7 @@ from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
+from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor, Tolerance
 
 INPUTS = ("input__0", "input__1", "input__2")
 """The names of the model's inputs: token ids, segment ids, mask."""
@@ -114,7 +114,7 @@ _MICRO_EXACT = Limit(0.937, "recipe: the committed weights reach 95.75 % in FP32
 _PRECISIONS = ("fp32", "fp16", "bf16")
 _MICRO_PRECISIONS = ("fp32", "fp16")  # BF16 takes longer here, and three quarters of the time at full size
 _PUBLISHED = _shared.published_deployment(16)
-_FULL_SIZE = Model(
+_FULL_SIZE = NetworkModel(
     name="bert-dist4l",
     inputs=_tensors(INPUTS, "INT32", FULL_SIZES.sequence),
     outputs=_tensors(OUTPUTS, "FP32", FULL_SIZES.sequence),

@@ -24,7 +24,7 @@ from tritonproof.models.fastpitch import network
 from tritonproof.models.fastpitch.network import FULL, MICRO
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor
+from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor
 
 SYMBOLS, SYMBOL_COUNT = "INPUT__0", "INPUT__1"
 """The names of the model's inputs: the numbers of a text's symbols, and their count."""
@@ -204,7 +204,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
     return parts
 
 
-_FULL_SIZE = Model(
+_FULL_SIZE = NetworkModel(
     name="fastpitch",
     inputs=(Tensor(SYMBOLS, "INT64", (FULL.symbols,)), Tensor(SYMBOL_COUNT, "INT64", (1,))),
     outputs=_outputs(FULL.frames, FULL.symbols),
