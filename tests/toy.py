@@ -55,7 +55,7 @@ def load(artifact, settings):
 """DOUBLING that takes `seconds` for each answer."""
 
 DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
-_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
+_LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 
 

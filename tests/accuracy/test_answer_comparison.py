@@ -25,7 +25,7 @@ ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
 NANS = np.where(np.arange(4) == 1, np.float32(np.nan), ROWS)
 FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
-EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
+EXACT = AnswerLimits(NumberLimits(1e-4, 2e-5))
 
 
 def compared(
@@ -116,9 +116,9 @@ SMALL = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
 SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
 """Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
-ON_THE_MEAN = AnswerLimits(NumberLimits(0.5, 0.01))
-TIES = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
-HALF = AnswerLimits(NumberLimits(0.05, 0.025), rounding=1e-3)
+ON_THE_MEAN = AnswerLimits(NumberLimits(0.5, 0.002))
+TIES = AnswerLimits(NumberLimits(0.01, 0.002), min_agreement=0.99)
+HALF = AnswerLimits(NumberLimits(0.05, 0.005), rounding=1e-3)
 ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
     "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), ON_THE_MEAN),
     "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),

@@ -21,7 +21,7 @@ from tritonproof.spec import Tensor, Tolerance
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    given = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4))
+    given = limits.AnswerLimits(limits.NumberLimits(2e-3, 2e-5))
     inferred = limits.CaseLimits(given, given, "cpu", min_noise=0.1).inferred([{"y": values}])
     assert limits.inferred_precision([{"y": values}]) == shown
     assert (inferred == limits.CaseLimits(given, given, min_noise=0.1)) is (shown == "")

@@ -17,7 +17,7 @@ from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
-LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
+LIMITS = AnswerLimits(NumberLimits(1e-4, 2e-5))
 CASE_LIMITS = CaseLimits(LIMITS, LIMITS)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 AnswerRule = Callable[[np.ndarray, int], np.ndarray | Arrays]
@@ -71,7 +71,7 @@ def singles(count: int = 8) -> SingleAnswers:
 
 
 COUNT = 12
-WIDE = AnswerLimits(NumberLimits(0.02, 0.1), min_agreement=0.98)
+WIDE = AnswerLimits(NumberLimits(0.02, 0.02), min_agreement=0.98)
 """The widest limits of a model served as it is, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]
 """Turns the right rows of a batch into wrong ones."""

@@ -24,9 +24,9 @@ from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 CASE_ID = "cpu-toy-onnx-fp32"
-NARROW = AnswerLimits(NumberLimits(0.01, 0.01))
+NARROW = AnswerLimits(NumberLimits(0.01, 0.002))
 LIMITS = CaseLimits(NARROW, NARROW)
-FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
+FINE = AnswerLimits(NumberLimits(0.5, 0.02), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.002)})
 
 
 def answering(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswerRule:
@@ -137,7 +137,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _content: b"",
     "a short output": lambda content: rewritten(content, rows={"row-0": {"OUT": ["FP32", [4], b"cut"]}}),
     "more than a run would record": lambda data: rewritten(data, more=bytes((64 << 20) + 1)),
-    "an older form": lambda content: rewritten(content, version=2),
+    "an older form": lambda content: rewritten(content, version=8),
 }
 
 

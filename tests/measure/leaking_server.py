@@ -47,7 +47,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         input_data(model, samples, server.scratch) as data,
     ):
         expected = {f"{name}_OUT": data.arrays[f"{name}_IN"]}
-        check = toy.check(data.ids, expected, AnswerLimits(NumberLimits(1e-6, 1e-6)))
+        check = toy.check(data.ids, expected, AnswerLimits(NumberLimits(1e-6, 2e-7)))
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:

@@ -19,7 +19,7 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
-LIMITS = AnswerLimits(NumberLimits(0.01, 0.02), min_agreement=0.9)
+LIMITS = AnswerLimits(NumberLimits(0.01, 0.004), min_agreement=0.9)
 SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
@@ -126,7 +126,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
-    limits = AnswerLimits(NumberLimits(2.0, 0.5), min_agreement=0.98, rounding=8e-3)
+    limits = AnswerLimits(NumberLimits(2.0, 0.1), min_agreement=0.98, rounding=8e-3)
     of_scores = answers_of(limits, OUT=scores)
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
@@ -134,7 +134,7 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
     """One output may be off by a hundredth of its spread; the other may not."""
-    limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 2e-4)})
+    limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 4e-5)})
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
     near = verify(reference, [answer(OUT=off, SECOND=ROWS[SAMPLES] + np.float32(4e-4))])
@@ -143,7 +143,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)])
     assert result.wrong == 3
     assert present(result.first_wrong).output.startswith("SECOND")
-    assert limits.at_least(0.01).of_output("SECOND") == (0.01, 2e-4)
+    assert limits.at_least(0.01).of_output("SECOND") == (0.01, 4e-5)
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:

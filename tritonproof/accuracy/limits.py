@@ -29,9 +29,6 @@ DECISIONS_FACTOR = 1.5
 """How many times as many decisions may differ as the precision itself changes, chance aside. nnU-Net's micro
 size has no other outputs: right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the same
 voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
-_ROW_MEAN_FACTOR = 5
-"""How many times the limit of all rows' mean error one row's may be. One step of INT8 in every element is
-about 0.03 of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
 _TIE_MARGIN = 0.1
 """The share of rows that ties of integers may leave out, beyond those by the precision itself."""
 _MIN_LARGEST = 1e-4
@@ -51,7 +48,8 @@ class NumberLimits(NamedTuple):
     max_element: float
     """The largest difference of an element, as a share of its scale (see `compare_rows`)."""
     max_mean: float
-    """The largest mean difference of a row, as a share of the output's mean magnitude."""
+    """The largest mean difference over all rows, as a share of the output's mean magnitude. That of a single
+    row may be larger (see `compare_rows`)."""
 
     def or_wider(self, other: "NumberLimits") -> "NumberLimits":
         return NumberLimits(*map(max, self, other))
@@ -118,7 +116,7 @@ class CaseLimits:
         if self.inferred_on is None:
             return self
         rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
-        numbers = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
+        numbers = NumberLimits(rule.unknown_largest, rule.unknown_mean)
         shown = AnswerLimits(numbers, rounding=rule.rounding)
         same_artifact, conversion = self.same_artifact.or_wider(shown), self.conversion.or_wider(shown)
         return replace(self, same_artifact=same_artifact, conversion=conversion, inferred_on=None)
@@ -185,7 +183,7 @@ def stage_limits(
     } | texts
     rounding = rounding_of(case.model, arithmetic_precision)
     deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
-    by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
+    by_output = {name: NumberLimits(largest[name], mean[name]) for name in floating}
     widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
     per_answer = AnswerLimits(
         widest=widest,

@@ -45,7 +45,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
-    version: Literal[8] = 8
+    version: Literal[9] = 9
 
 
 def answers_path(folder: Path, model: str) -> Path:
