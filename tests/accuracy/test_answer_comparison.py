@@ -117,7 +117,7 @@ SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
 """Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
 ON_THE_MEAN = AnswerLimits(NumberLimits(0.5, 0.002))
-TIES = AnswerLimits(NumberLimits(0.01, 0.002), min_agreement=0.99)
+TIES = AnswerLimits(NumberLimits(0.01, 0.002), agreement_by_output={"MASK": 0.99})
 HALF = AnswerLimits(NumberLimits(0.05, 0.005), rounding=1e-3)
 ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
     "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), ON_THE_MEAN),
@@ -221,7 +221,7 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float,
 
 @pytest.mark.parametrize(
     ("elements", "flipped", "allowed"),
-    [(1000, 0, 1.0), (1000, 1, WIDE.min_agreement), (1000, 50, 1.0), (1, 1, 1.0)],
+    [(1000, 0, 1.0), (1000, 1, WIDE.agreement_of("OUT")), (1000, 50, 1.0), (1, 1, 1.0)],
     ids=["steady", "a tie in a mask", "a fault", "a class"],
 )
 def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, allowed: float) -> None:
@@ -231,7 +231,7 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     rows = {n: {"OUT": masks[n]} for n in range(20)}
     singles = make_single_answers(IDS, rows, CaseLimits(WIDE, WIDE), repeats)
-    assert singles.noise_limits.min_agreement == allowed
+    assert singles.noise_limits.agreement_of("OUT") == allowed
     passes = not compare_all(singles.expected, repeats, singles.noise_limits).result.wrong
     assert passes == (not flipped or allowed < 1)
 

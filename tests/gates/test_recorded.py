@@ -26,7 +26,7 @@ TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 CASE_ID = "cpu-toy-onnx-fp32"
 NARROW = AnswerLimits(NumberLimits(0.01, 0.002))
 LIMITS = CaseLimits(NARROW, NARROW)
-FINE = AnswerLimits(NumberLimits(0.5, 0.02), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.002)})
+FINE = AnswerLimits(NumberLimits(0.5, 0.02), {"TEXT": 0.98}, by_output={"OUT": NumberLimits(0.01, 0.002)})
 
 
 def answering(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswerRule:

@@ -19,7 +19,7 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
-LIMITS = AnswerLimits(NumberLimits(0.01, 0.004), min_agreement=0.9)
+LIMITS = AnswerLimits(NumberLimits(0.01, 0.004))
 SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
@@ -87,7 +87,7 @@ def test_wrong_answer_is_recorded_with_sample_and_values(
 
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
-    limits = dataclasses.replace(LIMITS, min_agreement=0.999)
+    limits = dataclasses.replace(LIMITS, agreement_by_output={"DURATIONS": 0.999, "SUM": 0.999})
     of_speech = answers_of(limits, DURATIONS=durations, MEL=ROWS, SUM=durations.sum(axis=1))
     rounded = durations[SAMPLES].copy()
     rounded[1, 7] += 1
@@ -118,7 +118,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     indices = np.arange(20)
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
-    limits = dataclasses.replace(LIMITS, min_agreement=0.95, rounding=1e-3, min_compared_share=compared)
+    limits = AnswerLimits(LIMITS.widest, {"DURATIONS": 0.95}, rounding=1e-3, min_compared_share=compared)
     result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)])
     assert (result.wrong, result.left_out) == expected
 
@@ -126,7 +126,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
 def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     """INT8 kernels may change an element by more than half the spread between samples of a class."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
-    limits = AnswerLimits(NumberLimits(2.0, 0.1), min_agreement=0.98, rounding=8e-3)
+    limits = AnswerLimits(NumberLimits(2.0, 0.1), rounding=8e-3)
     of_scores = answers_of(limits, OUT=scores)
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2

@@ -61,10 +61,9 @@ class AnswerLimits:
 
     widest: NumberLimits
     """The limits of each floating-point output that is not in `by_output`; none in it are wider."""
-    min_agreement: float = 1.0
-    """The least share of equal elements over all rows of each other output, from 0 to 1, by default."""
     agreement_by_output: Mapping[str, float] = field(default_factory=dict)
-    """The same of outputs that have their own: a share of ten classes would be far too much of a mask."""
+    """The least share of equal elements over all rows of each other output, from 0 to 1; 1 if it is not in
+    here. Each has its own: a share of ten classes would be far too much of a mask."""
     rounding: float = PRECISIONS["fp32"].rounding
     """How far rounding may move an element, as a share of the output's largest magnitude."""
     min_compared_share: float = 0.5
@@ -76,7 +75,7 @@ class AnswerLimits:
         return self.by_output.get(output, self.widest)
 
     def agreement_of(self, output: str) -> float:
-        return self.agreement_by_output.get(output, self.min_agreement)
+        return self.agreement_by_output.get(output, 1.0)
 
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
         """The limits that allow whatever either allows."""
@@ -84,7 +83,6 @@ class AnswerLimits:
         discrete = self.agreement_by_output.keys() | other.agreement_by_output.keys()
         return AnswerLimits(
             widest=self.widest.or_wider(other.widest),
-            min_agreement=min(self.min_agreement, other.min_agreement),
             rounding=max(self.rounding, other.rounding),
             min_compared_share=min(self.min_compared_share, other.min_compared_share),
             by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
@@ -175,9 +173,9 @@ def stage_limits(
         case, arithmetic_precision, cost, floating, kernels_only=kernels_only
     )
     tolerated = tolerance_of(case, arithmetic_precision).min_agreement
-    texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
-    unequal = {
-        name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
+    texts = {tensor.name: 1.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
+    agreement = {
+        name: tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count)
         for name, count in element_counts.items()
         if name not in floating
     } | texts
@@ -187,13 +185,13 @@ def stage_limits(
     widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
     per_answer = AnswerLimits(
         widest=widest,
-        min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, deep_rounding),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable_share, row_count),
         by_output={} if cost is None else by_output,
-        agreement_by_output={name: 1 - share for name, share in unequal.items()},
+        agreement_by_output=agreement,
     )
     mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
+    unequal = {name: 1 - share for name, share in agreement.items()}
     return StageLimits(per_answer, mean | unequal, mean_rounding, source)
 
 

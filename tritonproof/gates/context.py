@@ -141,12 +141,12 @@ def make_single_answers(
     # among the outputs; without noise every integer must be equal.
     repeated = answer_comparison.compare_all(expected, repeats, kernel_limits).result
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
-    agreement = (kernel_limits.min_agreement, kernel_limits.agreement_by_output) if is_noisy else (1.0, {})
+    agreement = kernel_limits.agreement_by_output if is_noisy else {}
     return SingleAnswers(
         by_sample=rows,
         expected=expected,
         kernel_limits=kernel_limits.at_least(largest),
-        noise_limits=AnswerLimits(NumberLimits(largest, np.inf), *agreement),
+        noise_limits=AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement),
         noise=noise,
         repeats=repeats,
     )
