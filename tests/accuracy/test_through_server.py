@@ -296,10 +296,10 @@ def test_fault_in_unused_output_is_found(
 
 @pytest.mark.parametrize(
     ("precision", "right", "wrong"),
-    [("fp32", 1e-6, 5e-5), ("fp16", 2e-3, 8e-3), ("bf16", 3e-3, 1.5e-2), ("int8", 3e-3, 1.5e-2)],
+    [("fp32", 2.2e-5, 5e-5), ("fp16", 2e-3, 8e-3), ("bf16", 3e-3, 1.5e-2), ("int8", 3e-3, 1.5e-2)],
 )
 def test_server_may_differ_by_rounding(precision: str, right: float, wrong: float, connect: Connect) -> None:
-    """Each element is within the format's tolerance."""
+    """Each element is within the format's tolerance. In FP32, rounding adds to the mean's limit of 2e-5."""
     for off_by, passed in ((right, True), (wrong, False)):
         scaled = unused(SECOND, functools.partial(np.multiply, np.float32(1 + off_by)))
         assert served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen")).passed is passed

@@ -130,9 +130,9 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
             stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, kernels_only=kernels_only)
             for each_model in (usual, wide)
         )
-        assert (limits.per_answer.widest.max_element, limits.max_mean_by_output["scores"]) == (0.25, 0.25)
+        assert limits.of_output("scores") == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.per_answer.widest.max_element < 0.25
+        assert of_usual.widest.max_element < 0.25
     assert case_limits(case(wide), "fp32", None, {"scores": 10}).same_artifact.widest.max_element == 0.25
     of_int8 = case_limits(case(usual, "int8"), "int8", None, {"scores": 10})
     assert of_int8.conversion.widest.max_element == 2 > of_int8.same_artifact.widest.max_element

@@ -57,7 +57,7 @@ class NumberLimits(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerLimits:
-    """How far two answers to the same sample may differ."""
+    """How far answers to the same samples may differ, each and all together, in a stage as under load."""
 
     widest: NumberLimits
     """The limits of each floating-point output that is not in `by_output`; none in it are wider."""
@@ -66,10 +66,15 @@ class AnswerLimits:
     here. Each has its own: a share of ten classes would be far too much of a mask."""
     rounding: float = PRECISIONS["fp32"].rounding
     """How far rounding may move an element, as a share of the output's largest magnitude."""
+    mean_rounding: float = 0.0
+    """What FP32's rounding adds to the limit of the mean over all rows, as a share of the output's largest
+    magnitude; 0 if the cost is known."""
     min_compared_share: float = 0.5
     """The least share of rows whose floating-point outputs are compared: a tie leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """The limits of floating-point outputs that need less than `widest`, by name."""
+    source: str = ""
+    """Where the limits of a stage come from, in words. Of two limits, `or_wider` keeps the first's."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.widest)
@@ -81,9 +86,11 @@ class AnswerLimits:
         """The limits that allow whatever either allows."""
         names = self.by_output.keys() | other.by_output.keys()
         discrete = self.agreement_by_output.keys() | other.agreement_by_output.keys()
-        return AnswerLimits(
+        return replace(
+            self,
             widest=self.widest.or_wider(other.widest),
             rounding=max(self.rounding, other.rounding),
+            mean_rounding=max(self.mean_rounding, other.mean_rounding),
             min_compared_share=min(self.min_compared_share, other.min_compared_share),
             by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
             agreement_by_output={n: min(self.agreement_of(n), other.agreement_of(n)) for n in discrete},
@@ -128,20 +135,6 @@ def min_agreement_for(agreement: float, decisions: int) -> float:
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
-@dataclass(frozen=True)
-class StageLimits:
-    """How far all outputs of a stage may be from those of the stage before."""
-
-    per_answer: AnswerLimits
-    """The limits of the answers to one sample."""
-    max_mean_by_output: Mapping[str, float]
-    """By output: the largest mean difference over the mean magnitude, or the share of unequal integers."""
-    mean_rounding: float
-    """What FP32's rounding adds to the mean, over the largest magnitude; 0 if the cost is known."""
-    source: str
-    """Where the limits come from, in words."""
-
-
 def case_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
 ) -> CaseLimits:
@@ -149,7 +142,7 @@ def case_limits(
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
     limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
     stages = (limits(kernels_only=only) for only in (True, False))
-    same_artifact, conversion = (replace(each.per_answer, min_compared_share=share) for each in stages)
+    same_artifact, conversion = (replace(each, min_compared_share=share) for each in stages)
     tolerance = tolerance_of(case, arithmetic_precision)
     inferred_on = None if arithmetic_precision or tolerance.is_given else case.answers_on
     min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
@@ -164,58 +157,54 @@ def stage_limits(
     row_count: int,
     *,
     kernels_only: bool,
-) -> StageLimits:
+) -> AnswerLimits:
     """The limits of a stage's outputs, compared with those of the stage before, of `row_count` rows that are
     judged together. By output, `element_counts` has the elements over all samples."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
-    largest, mean, source = _floating_limits(
-        case, arithmetic_precision, cost, floating, kernels_only=kernels_only
-    )
+    by_output, source = _number_limits(case, arithmetic_precision, cost, floating, kernels_only=kernels_only)
     tolerated = tolerance_of(case, arithmetic_precision).min_agreement
     texts = {tensor.name: 1.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
     agreement = {
         name: tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count)
         for name, count in element_counts.items()
         if name not in floating
-    } | texts
+    }
     rounding = rounding_of(case.model, arithmetic_precision)
     deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
-    by_output = {name: NumberLimits(largest[name], mean[name]) for name in floating}
     widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
-    per_answer = AnswerLimits(
+    return AnswerLimits(
         widest=widest,
+        agreement_by_output=agreement | texts,
         rounding=max(rounding, deep_rounding),
+        mean_rounding=PRECISIONS["fp32"].rounding if cost is None else 0.0,
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable_share, row_count),
         by_output={} if cost is None else by_output,
-        agreement_by_output=agreement,
+        source=source,
     )
-    mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
-    unequal = {name: 1 - share for name, share in agreement.items()}
-    return StageLimits(per_answer, mean | unequal, mean_rounding, source)
 
 
-def _floating_limits(
+def _number_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, names: list[str], *, kernels_only: bool
-) -> tuple[dict[str, float], dict[str, float], str]:
-    """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
-    come from. The mean's multiple of the cost differs between other kernels and a conversion."""
+) -> tuple[dict[str, NumberLimits], str]:
+    """The limits of the floating-point outputs `names`, and where they come from. The mean's multiple of the
+    cost differs between other kernels and a conversion."""
     tolerance, rule = tolerance_of(case, arithmetic_precision), PRECISIONS.get(arithmetic_precision)
     name_of_precision = arithmetic_precision.upper()
     if cost is not None and rule is not None:
         factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
-        mean = {name: factor * cost.mean[name] for name in names}
+        by_output = {name: NumberLimits(largest[name], factor * cost.mean[name]) for name in names}
         most = f"{LARGEST_FACTOR:g} times at most"
         source = f"{factor:g} times what {name_of_precision} itself costs this model on the mean, {most}"
-        return largest, mean, source
+        return by_output, source
     if kernels_only and rule is not None and not tolerance.is_given:
         source = f"the same file by other kernels in {name_of_precision}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
         source, largest_error = tolerance.source, tolerance.max_relative_error
         mean_error = largest_error if tolerance.max_mean_error is None else tolerance.max_mean_error
-    return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
+    return dict.fromkeys(names, NumberLimits(largest_error, mean_error)), source
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs, expect
-from tritonproof.accuracy.limits import StageLimits, min_agreement_for, stage_limits
+from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, stage_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
@@ -59,7 +59,7 @@ class StageComparison:
 
     expected: ExpectedOutputs
     """All outputs of the earlier stage."""
-    limits: StageLimits
+    limits: AnswerLimits
     stage: str
     """The name of the later stage, for errors."""
     expected_words: str
@@ -76,7 +76,7 @@ class StageComparison:
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_words)
         answer = Answer(chosen, outputs)
-        compared = compare_rows(self.expected, answer, self.limits.per_answer, checks_identity=False)
+        compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
         is_kept = ~compared.left_out
         self.rows += len(chosen)
         self.left_out += int(compared.left_out.sum())
@@ -111,28 +111,30 @@ class StageComparison:
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
     def _difference(self, name: str, totals: _OutputTotals) -> OutputDifference:
-        limits, per_answer = self.limits, self.limits.per_answer
-        spread, rounding = self.expected.spreads.get(name), 0.0
+        limits, spread = self.limits, self.expected.spreads.get(name)
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            agreement = 1.0 if name in self.expected.score_output_of else per_answer.agreement_of(name)
-            largest_limit = allowed_ties_per_row(size, agreement) / size if totals.is_wrong else 1.0
+            agreement = limits.agreement_of(name)
+            mean_limit = 1 - agreement
+            of_row = 1.0 if name in self.expected.score_output_of else agreement
+            largest_limit = allowed_ties_per_row(size, of_row) / size if totals.is_wrong else 1.0
         else:
-            largest_limit = per_answer.of_output(name).max_element
+            largest_limit, max_mean = limits.of_output(name)
             rounding = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
+            mean_limit = max_mean + rounding
         return OutputDifference(
             output=name,
             kind="differing" if spread is None else "error",
             largest=totals.largest,
             largest_limit=largest_limit,
             mean=totals.sum_of_errors / (totals.sum_of_values or 1),
-            mean_limit=limits.max_mean_by_output[name] + rounding,
+            mean_limit=mean_limit,
             sample=totals.sample,
             expected=totals.expected,
             actual=totals.actual,
             source=limits.source,
             compared_share=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_share_limit=1.0 if spread is None else per_answer.min_compared_share,
+            compared_share_limit=1.0 if spread is None else limits.min_compared_share,
         )
 
 
