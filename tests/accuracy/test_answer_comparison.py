@@ -161,6 +161,41 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
     assert (wrong(1), wrong(2)) == (0, 20)
 
 
+def test_place_of_a_mask_may_differ_only_if_its_scores_tie() -> None:
+    """The other numbers of such a row are still compared."""
+    scores = np.random.default_rng(3).uniform(size=(6, 3, 5, 5)).astype(np.float32)
+    scores[:, 1, 2, 2], scores[:, 2, 2, 2] = 1.5, 1.5 - 1e-4
+    mask = scores.argmax(axis=1)
+    tied = np.where(np.arange(25).reshape(5, 5) == 12, 2, mask)
+    for axes in (mask.shape, (6, 1, 5, 5)):
+        expected = {"SCORES": scores, "MASK": mask.reshape(axes)}
+
+        def wrong(scores: np.ndarray, mask: np.ndarray, expected: Arrays = expected) -> int:
+            given = {"SCORES": scores, "MASK": mask.reshape(expected["MASK"].shape)}
+            return compared(expected, given, range(6), WIDE).wrong
+
+        assert wrong(scores, tied) == 0
+        assert (wrong(scores, (mask + 1) % 3), wrong(scores[:, ::-1], tied)) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "axis"),
+    [
+        ({"SCORES": ROWS, "CLASS": ROWS.argmax(axis=1)}, 1),
+        ({"SCORES": ROWS, "CLASS": np.argsort(-ROWS, axis=1)[:, :3]}, 1),
+        ({"SCORES": ROWS, "CLASS": np.stack([ROWS.argmax(axis=1), *2 * [np.arange(20) % 4]], axis=1)}, None),
+        ({"SCORES": ROWS[:, :, None], "CLASS": ROWS.argmax(axis=1)[:, None]}, 1),
+        ({"SCORES": ROWS, "CLASS": np.zeros((20, 0), np.int64)}, None),
+        ({"SCORES": ROWS, "CLASS": np.zeros((20, 100), np.int64)}, None),
+    ],
+)
+def test_integers_are_classes_if_all_are_indices_of_the_largest_scores(
+    outputs: Arrays, axis: int | None
+) -> None:
+    classes = expect([str(number) for number in range(20)], outputs).score_output_of
+    assert classes == ({} if axis is None else {"CLASS": ("SCORES", axis)})
+
+
 def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)

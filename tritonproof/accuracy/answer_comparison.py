@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, standardize
+from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, as_indices, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -182,19 +182,20 @@ def _compare_discrete(
 def _is_tie_of_scores(
     expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
 ) -> np.ndarray:
-    """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the actual
-    class are no further apart than twice the tolerance of a score."""
-    scores_name = expected.score_output_of[name]
+    """Whether the scores beside classes show a tie, [rows]: the scores of each expected and actual class are
+    no further apart than twice the tolerance of a score."""
+    scores_name, axis = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
     actual_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
-    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in actual_and_expected]
-    is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
-    values, other_values = (
-        np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
+    largest = scores.shape[axis] - 1
+    classes, expected_classes = (as_indices(values, scores, axis) for values in actual_and_expected)
+    scores_of, expected_scores = (
+        np.take_along_axis(scores, indices.clip(0, largest), axis) for indices in (classes, expected_classes)
     )
     max_share, rounding = limits.of_output(scores_name).max_element, limits.rounding * spread.max_magnitude
     tolerance = max_share * float(np.max(spread.column_scales)) + rounding
-    return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
+    is_tie = (classes >= 0) & (classes <= largest) & (np.abs(scores_of - expected_scores) <= 2 * tolerance)
+    return (is_tie | (classes == expected_classes)).reshape(len(scores), -1).all(axis=1)
 
 
 def compare_answers(

@@ -10,7 +10,7 @@ from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
 from tritonproof.spec import Arrays
 
 _CLASS_SHARE = 0.9
-"""Integers count as classes if in this share of rows they are the index of the largest score."""
+"""Integers count as classes if this share of them are the indices of the largest scores."""
 _MAX_COMPARED = 4096
 """The most elements of a row, evenly spread over it, by which its nearest sample is found."""
 _CLIP = 10.0
@@ -42,17 +42,15 @@ class ExpectedOutputs:
         return sorted(names, key=lambda name: (-self.outputs[name][:1].size, name))
 
     @functools.cached_property
-    def score_output_of(self) -> Mapping[str, str]:
-        """For each output of classes, the indices of a row's largest scores, the output of these scores."""
-        all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
-        score_names: dict[str, str] = {}
-        for name in self.discrete_outputs:
-            classes = self.outputs[name].reshape(len(self.ids), -1)
-            for score_name, scores in all_scores.items():
-                is_choice = classes.dtype.kind in "iu" and classes.size and scores.shape[1] > 1
-                if is_choice and (classes[:, 0] == scores.argmax(axis=1)).mean() >= _CLASS_SHARE:
-                    score_names[name] = score_name
-        return score_names
+    def score_output_of(self) -> Mapping[str, tuple[str, int]]:
+        """For each output of classes, the indices of the largest scores along an axis of another output: the
+        name of that output, and the axis."""
+        return {
+            name: (score_name, axis)
+            for name in self.discrete_outputs
+            for score_name in self.spreads
+            if (axis := _class_axis(self.outputs[name], self.outputs[score_name])) is not None
+        }
 
     @functools.cached_property
     def tells_apart(self) -> bool:
@@ -60,6 +58,27 @@ class ExpectedOutputs:
         floating = any(spread.tells_apart for spread in self.spreads.values())
         discrete = (self.outputs[name] for name in self.discrete_outputs)
         return floating or any(bool((values != values[:1]).any()) for values in discrete)
+
+
+def as_indices(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
+    """The `classes` as indices along the `axis` of `scores`, with as many axes as these."""
+    return classes.astype(np.int64).reshape(*scores.shape[:axis], -1, *scores.shape[axis + 1 :])
+
+
+def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
+    """The axis of `scores` along which `classes`, [rows, ...] both, are the indices of the largest: one of a
+    row, several of it in their order, or one of each place, as in a mask. None if there is no such axis."""
+    for axis in range(1, scores.ndim) if classes.dtype.kind in "iu" and classes.size else ():
+        before, count, after = scores.shape[:axis], scores.shape[axis], scores.shape[axis + 1 :]
+        is_of_rows = scores.ndim == 2 and classes[:1].size <= count
+        if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
+            indices = as_indices(classes, scores, axis)
+            best = scores.argmax(axis=axis, keepdims=True)
+            if indices.shape != best.shape:
+                best = np.argsort(-scores, axis=1, kind="stable")[:, : indices.shape[1]]
+            if (indices == best).mean() >= _CLASS_SHARE:
+                return axis
+    return None
 
 
 ExpectedBySignature = Mapping[object, ExpectedOutputs]
