@@ -286,7 +286,7 @@ def _summary(
         left_out=int((result.left_out & ~wrong).sum()),
         sample=sample,
         first_wrong=first,
-        tells_apart=expected.tells_apart,
+        tells_apart=expected.tells_apart(limits.rounding),
     )
     return AnswerFinding(comparison, mismatch)
 

@@ -52,12 +52,17 @@ class ExpectedOutputs:
             if (axis := _class_axis(self.outputs[name], self.outputs[score_name])) is not None
         }
 
+    def tells_apart(self, rounding: float) -> bool:
+        """Whether samples get answers that differ by more than `rounding`, as a share of an output's largest
+        magnitude: otherwise another sample's answer is not seen."""
+        parts = self.spreads.values()
+        is_apart = any(part.largest_deviation > rounding * part.max_magnitude for part in parts)
+        return is_apart or self._has_various_integers
+
     @functools.cached_property
-    def tells_apart(self) -> bool:
-        """Whether samples get different answers at all: otherwise no answer can be another sample's."""
-        floating = any(spread.tells_apart for spread in self.spreads.values())
+    def _has_various_integers(self) -> bool:
         discrete = (self.outputs[name] for name in self.discrete_outputs)
-        return floating or any(bool((values != values[:1]).any()) for values in discrete)
+        return any(bool((values != values[:1]).any()) for values in discrete)
 
 
 def as_indices(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:

@@ -58,8 +58,8 @@ class Spread:
     max_magnitude: float
     """The largest magnitude of the output, but 1 where all values are from 0 to 1."""
     mean_magnitude: float
-    tells_apart: bool
-    """Whether any column differs between samples."""
+    largest_deviation: float
+    """The largest standard deviation of a column; 0 if all columns are always the same."""
 
 
 def spread_of(values: np.ndarray) -> Spread:
@@ -88,7 +88,7 @@ def spread_of(values: np.ndarray) -> Spread:
         column_scales=scales if values.ndim > 1 else scales[0],
         max_magnitude=1.0 if are_shares else float(largest.max(initial=0.0)),
         mean_magnitude=float(sizes.sum() / max(count.sum(), 1)),
-        tells_apart=not is_same.all(),
+        largest_deviation=float(np.where(is_same, 0.0, deviation).max(initial=0.0)),
     )
 
 

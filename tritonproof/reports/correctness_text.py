@@ -194,7 +194,7 @@ def answer_remarks(answers: schema.AnswerComparison) -> str:
         left_out = COUNT.text(answers.left_out)
         texts.append(f"{left_out} compared by their integers alone, as a few of these differ")
     if not answers.tells_apart:
-        texts.append("all samples have the same answer, so that swapped answers cannot be seen")
+        texts.append("all samples have the same answer within rounding, so that swapped ones are not seen")
     return f" ({'; '.join(texts)})" if texts else ""
 
 

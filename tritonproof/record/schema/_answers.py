@@ -172,7 +172,7 @@ class AnswerComparison(Struct, frozen=True):
     """Where the expected answers are from: alone, the server's to single requests; in process, the converted
     model's; recorded; or by another repository or Triton."""
     tells_apart: bool = True
-    """Whether different samples get different answers; otherwise swapped answers would go unnoticed."""
+    """Whether samples get answers that differ by more than rounding; swapped ones would else go unnoticed."""
 
 
 class Ledger(Struct, frozen=True):
