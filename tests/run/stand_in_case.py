@@ -81,7 +81,6 @@ class StandInCase:
     backend: str = "python"
     called_names: tuple[str, ...] = ()
     unreported: tuple[str, ...] = ()
-    has_server: bool = True
     expected_from: str = "alone"
 
     @property
@@ -90,9 +89,6 @@ class StandInCase:
 
     def oracle(self, inputs: Arrays) -> Arrays:
         return self.server.infer("", self.case.model, inputs)
-
-    def release_model(self) -> None:
-        """Do nothing: it has opened none."""
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)

@@ -141,6 +141,8 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     given = settings(results=str(tmp_path))
     with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, CaseRun(case, model_run) as run:
         vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
+        run.check_running()
+        assert "server" not in held, "whoever asks whether it runs starts none"
         shared = model_run.source_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle, run.server))
 

@@ -102,7 +102,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server, once it was started, has ended by itself."""
-        if is_made(self, "prepared") and self.prepared.has_server:
+        if is_made(self, "prepared") and is_made(self.prepared, "server"):
             self.server.check_running()
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:

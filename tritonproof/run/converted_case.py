@@ -13,7 +13,7 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
 from tritonproof.serve.server import Server, check_supported
@@ -65,19 +65,12 @@ class ConvertedCase:
         with scope.hold_machine(exclusive=False):
             return scope.stack.enter_context(triton)
 
-    @property
-    def has_server(self) -> bool:
-        return is_made(self, "server")
-
     @once
     def oracle(self) -> Callable[[Arrays], Arrays]:
         """The build's artifact, in process."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
-
-    def release_model(self) -> None:
-        forget(self, "oracle")
 
     def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)

@@ -11,7 +11,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.gates.context import LoadedAs
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.once import once
+from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.server import serving_entry
 
@@ -47,7 +47,7 @@ class Loader:
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
-            self.prepared.release_model()
+            forget(self.prepared, "oracle")  # of a converted case: a repository's opens no model here
             self.scope.model_run.release_framework_model()
             pytorch.release_gpu_memory()
 

@@ -85,10 +85,6 @@ class PreparedCase(Protocol):
         """The case's Triton, which is started when first asked for."""
 
     @property
-    def has_server(self) -> bool:
-        """Whether the case's Triton has been started."""
-
-    @property
     def oracle(self) -> Callable[[Arrays], Arrays]:
         """The source of expected answers: from inputs by name, [rows, ...] each, the outputs."""
 
@@ -96,9 +92,6 @@ class PreparedCase(Protocol):
     def expected_from(self) -> str:
         """Where the oracle's answers are from, in the words of records: "in process" of a converted model;
         "alone" of a server, which is asked with one row at a time."""
-
-    def release_model(self) -> None:
-        """Free the memory of the model that the oracle has opened in this process; it reopens on use."""
 
     @property
     def backend(self) -> str:

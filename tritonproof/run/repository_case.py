@@ -60,7 +60,6 @@ class RepositoryCase:
     labelled_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
 
-    has_server = True
     expected_from = "alone"
 
     @property
@@ -108,9 +107,6 @@ class RepositoryCase:
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
         return answer
-
-    def release_model(self) -> None:
-        """Do nothing: only the server has opened the model."""
 
     def check_single_requests(self) -> None:
         """Raise NotAvailableError unless the model gives one answer to each request."""
