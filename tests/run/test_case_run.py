@@ -65,6 +65,7 @@ def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
         assert config == builds / "cpu" / str(case) / "config.pbtxt"
         assert isinstance(baseline.prepared, ConvertedCase)
         assert baseline.prepared.keeps_config
+        assert baseline.samples is run.samples, "the data set is opened once"
 
 
 class Found:

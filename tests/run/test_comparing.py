@@ -78,6 +78,14 @@ def test_losses_of_clients_and_new_warnings_are_told_once(side: SideOf, compared
     assert comparing.compare_with_baseline(run) == (finding, baseline), "no server loads it again"
 
 
+def test_baseline_differs_by_its_triton_alone(run_of: RunOf) -> None:
+    run = run_of(triton="docker:own", against_triton="docker:other")
+    baseline = present(run.baseline)
+    assert (str(run.settings.triton), str(baseline.settings.triton)) == ("docker:own", "docker:other")
+    assert replace(baseline.settings, triton=run.settings.triton) == run.settings
+    assert (baseline.model_run, baseline.label) == (run.model_run, f"{run.label} against docker:other")
+
+
 @pytest.mark.parametrize(
     ("inputs", "inputs_there", "lost"),
     [

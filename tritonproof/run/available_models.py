@@ -1,5 +1,5 @@
 """The models that a run may select: the suite's own with those of --models and --onnx, or those of
---repository, with what a user brought for them."""
+--repository, and the samples and labels that a user brought for these."""
 
 import contextlib
 import dataclasses
@@ -26,17 +26,15 @@ from tritonproof.user_models.samples import read_samples
 
 @dataclass(frozen=True)
 class AvailableModels:
-    """The models that a run may select, and what a user brought for them."""
+    """The models that a run may select, and the repositories that have them."""
 
     selectable: tuple[Model, ...]
     user_supplied: frozenset[str] = frozenset()
     """The names of the models of --models and --onnx, which -k need not name."""
     repository_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
-    samples: Mapping[str, Path] = field(default_factory=dict)
-    """The folder of the samples of a model of --repository, by its name, as are the others."""
-    labels: Mapping[str, LabelOptions] = field(default_factory=dict)
+    """The models of --repository, by name."""
     baseline_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
-    """The models of the repository of --against."""
+    """The models of the repository of --against, by name."""
 
     @property
     def only_in_baseline(self) -> frozenset[str]:
@@ -108,7 +106,7 @@ def _repository_models(settings: Settings) -> AvailableModels:
         baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
         added = [entry for name, entry in baseline_models.items() if name not in repository_models]
         models += map(model_from_config.as_model, added)
-    return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
+    return AvailableModels(tuple(models), frozenset(), repository_models, baseline_models)
 
 
 def samples_in_folder(model: Model, folder: Path | None, *, several: bool = False) -> Samples | None:

@@ -8,42 +8,38 @@ from tritonproof.build import baseline_builds
 from tritonproof.build.baseline_builds import BaselineSpec
 from tritonproof.build.builds import CaseBuild, snapshot
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.model_run import ModelRun
+from tritonproof.run.model_run import SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
 
 
-def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:
-    """The case and the run of its model as they are for the baseline; None without --against and
+def as_baseline(case: Case, suite_run: SuiteRun) -> tuple[Case, Settings] | None:
+    """The case as it is for the baseline, and the settings that serve it there; None without --against and
     --against-triton, or if the baseline's repository has no model of the case's name."""
-    suite_run, settings, models = model_run.suite_run, model_run.settings, model_run.suite_run.models
-    against = settings.against
+    settings, against = suite_run.settings, suite_run.settings.against
     if settings.against_triton is not None:
-        settings = dataclasses.replace(settings, triton=settings.against_triton)
-    elif against is None:
+        return case, dataclasses.replace(settings, triton=settings.against_triton)
+    if against is None:
         return None
-    if settings.compares_repositories:
-        models = dataclasses.replace(models, samples={}, labels={})  # the baseline gets the case's samples
-        if against is not None:
-            if case.model.name not in models.baseline_models:
-                return None
-            settings = dataclasses.replace(settings, repository=against.folder)
-            models = dataclasses.replace(models, repository_models=models.baseline_models)
-            model = model_from_config.as_model(models.repository_models[case.model.name])
-            model = dataclasses.replace(model, tolerances=case.model.tolerances)
-            case = dataclasses.replace(case, model=model)
-    suite_run = dataclasses.replace(suite_run, settings=settings, models=models)
-    return case, ModelRun(case.model, case.target, suite_run)
+    if settings.repository is not None:
+        if (entry := suite_run.models.baseline_models.get(case.model.name)) is None:
+            return None
+        settings = dataclasses.replace(settings, repository=against.folder)
+        model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
+        case = dataclasses.replace(case, model=model)
+    return case, settings
 
 
 def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:
     """Prepare the baseline of the `compared` case, in a `scope` of its own: another build or repository, or
     the same one on another Triton. Models of repositories get the samples of the compared case."""
+    against, available = scope.settings.against, scope.suite_run.models
     if isinstance(compared, RepositoryCase):
-        return scope.stack.enter_context(serve_repository_case(scope, compared.samples))
-    against = scope.settings.against
+        models = available.repository_models if against is None else available.baseline_models
+        return scope.stack.enter_context(serve_repository_case(scope, models, compared.samples))
     building = contextlib.nullcontext(compared.build) if against is None else _build(scope, against)
     return ConvertedCase(scope, building, keeps_config=against is not None)
 

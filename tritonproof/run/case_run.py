@@ -29,13 +29,15 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, NetworkModel, Samples
 
 
 def prepare_own(scope: CaseScope) -> PreparedCase:
     """Prepare the case itself, for its own run."""
     if scope.requested.model.from_repository:
-        return scope.stack.enter_context(serve_repository_case(scope))
+        models = scope.suite_run.models.repository_models
+        return scope.stack.enter_context(serve_repository_case(scope, models))
     return ConvertedCase(scope, converted_build(scope))
 
 
@@ -53,8 +55,9 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         model_run: ModelRun,
         role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[[CaseScope], PreparedCase] = prepare_own,
+        settings: Settings | None = None,
     ) -> None:
-        super().__init__(requested, model_run, role)
+        super().__init__(requested, model_run, role, settings)
         self._prepare = prepare
         # What steps have found, for later steps and when they are asked again.
         self.gate_findings: dict[str, AnswerFinding[GateResult]] = {}
@@ -208,9 +211,8 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once
     def baseline(self) -> "CaseRun | None":
         """The run of the baseline on its own server; None if none is given, or it has no such model."""
-        if (baseline := as_baseline(self.requested, self.model_run)) is None:
+        if (baseline := as_baseline(self.requested, self.suite_run)) is None:
             return None
-        case, model_run = baseline
+        case, settings = baseline
         prepare = functools.partial(prepare_baseline, self.prepared)
-        self.stack.enter_context(model_run)
-        return self.stack.enter_context(CaseRun(case, model_run, "baseline", prepare))
+        return self.stack.enter_context(CaseRun(case, self.model_run, "baseline", prepare, settings))

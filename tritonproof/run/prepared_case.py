@@ -13,6 +13,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -21,12 +22,17 @@ class CaseScope:
     its name in progress and errors, and the stack of all that ends with it. Preparing takes no more."""
 
     def __init__(
-        self, requested: Case, model_run: ModelRun, role: Literal["", "baseline", "reference"] = ""
+        self,
+        requested: Case,
+        model_run: ModelRun,
+        role: Literal["", "baseline", "reference"] = "",
+        settings: Settings | None = None,
     ) -> None:
-        """`requested` is the case before its server completes it; `role` is empty for the case's own run."""
+        """`requested` is the case before its server completes it; `role` is empty for the case's own run;
+        `settings` are those that serve it, if they are not the suite's: of a baseline."""
         self.requested, self.role, self.model_run = requested, role, model_run
-        self.suite_run = model_run.suite_run
-        self.settings, self.progress = self.suite_run.settings, self.suite_run.progress
+        self.suite_run, self.progress = model_run.suite_run, model_run.progress
+        self.settings = settings or model_run.settings
         self.hold_machine = model_run.hold_machine
         self.stack = contextlib.ExitStack()
 

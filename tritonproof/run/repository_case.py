@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
-from tritonproof.user_models.model_repository import link_repository
+from tritonproof.user_models.labels import LabelOptions
+from tritonproof.user_models.model_repository import RepositoryModel, link_repository
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 
 _INTEGER_BOUNDS = (10, 1)
@@ -119,17 +120,18 @@ class RepositoryCase:
 
 @contextlib.contextmanager
 def serve_repository_case(
-    scope: CaseScope, shared_samples: Samples | None = None
+    scope: CaseScope, models: Mapping[str, RepositoryModel], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
-    """The case of --repository after its first answer; a baseline gets its case's `shared_samples`."""
-    case, settings, available = scope.requested, scope.settings, scope.suite_run.models
-    name, models = case.model.name, available.repository_models
+    """The case after its first answer, with the `models` of its repository, by name, which it may call. A
+    baseline gets its case's `shared_samples` and no labels, any other case what the settings give it."""
+    case, settings, name = scope.requested, scope.settings, scope.requested.model.name
     if name not in models:
         what = f"{name} is not in this repository, so that its clients would get no answers"
         fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
         raise AccuracyError(what, where=f"--repository {settings.repository}", fix=fix)
     if (reason := model_from_config.why_not_here(models[name], case.answers_on)) is not None:
         raise NotAvailableError(reason)  # before a server is started
+    labels = settings.labels_of(models).get(name) if shared_samples is None else None
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder("repository"))
         if settings.triton.kind == "docker" and isinstance(settings.repository, Path):
@@ -141,30 +143,35 @@ def serve_repository_case(
         server = stack.enter_context(scope.open_server(repository, auto_complete=True))
         scope.say("load into Triton as it is")
         with scope.hold_machine(exclusive=False):
-            model, described, accepted_samples = _describe_and_ask(scope, server, shared_samples)
+            model, described, accepted_samples = _describe_and_ask(
+                scope, server, models, labels, shared_samples
+            )
         scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
         labelled = None
-        if name in available.labels and name in available.samples:
-            labelled = labelled_samples(model, available.samples[name], available.labels[name])
+        if labels is not None:
+            labelled = labelled_samples(model, settings.samples.by_model(models)[name], labels)
         build = as_build(case, described, as_served)
         deployment = deployment_of(case, settings)
         yield RepositoryCase(case, deployment, server, described, build, accepted_samples, labelled)
 
 
 def _describe_and_ask(
-    scope: CaseScope, server: Server, shared_samples: Samples | None
+    scope: CaseScope,
+    server: Server,
+    models: Mapping[str, RepositoryModel],
+    labels: LabelOptions | None,
+    shared_samples: Samples | None,
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
-    """Load a model of --repository and send its first request. Returns the model as its server completed it,
+    """Load a model of a repository and send its first request. Returns the model as its server completed it,
     the server's description of it, and the samples that it accepts."""
-    requested, name, available = scope.requested.model, scope.requested.model.name, scope.suite_run.models
-    labels, models = available.labels.get(name), available.repository_models
+    requested, name = scope.requested.model, scope.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
         several = labels is None and model.exchange == "single"
-        return samples_in_folder(model, available.samples.get(name), several=several)
+        return samples_in_folder(model, scope.settings.samples.by_model(models).get(name), several=several)
 
     samples = shared_samples or user_samples(requested)
     described = load_model(server, models[name], models, scope.requested.gpus)
