@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers import settings
 from tests.run.stand_in_case import Prepare, prepare, running
+from tritonproof.client import requests
 from tritonproof.host import locks
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.case_run import CaseRun
@@ -30,6 +31,12 @@ def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """`run_of(prepare(deployment=...), soak="10m")`: a run of the toy's case until the test ends."""
     (machine := tmp_path / "machine").mkdir()
     monkeypatch.setattr(locks, "MACHINE_LOCK", machine)
+
+    def ask(served: requests.ServedModel, batches: Any, *_how: object) -> list[requests.Answer]:
+        answers = (served.server.infer("", served.model, served.data.inputs(rows)) for rows in batches)
+        return [requests.Answer(*pair) for pair in zip(batches, answers, strict=True)]
+
+    monkeypatch.setattr(requests, "ask_samples", ask)
     with contextlib.ExitStack() as stack:
 
         def start(

@@ -69,7 +69,7 @@ class StandInServer(Server):
 
 @dataclass
 class StandInCase:
-    """A `PreparedCase`, whose expected answers are those of its server."""
+    """A `PreparedCase` that is neither converted nor described by its server."""
 
     case: Case
     server: Server = field(default_factory=StandInServer)
@@ -77,18 +77,12 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    requests_note: str = ""
-    backend: str = "python"
-    called_names: tuple[str, ...] = ()
-    unreported: tuple[str, ...] = ()
-    expected_from: str = "alone"
+    backend, requests_note = "python", ""
+    called_names = unreported = ()
 
     @property
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, "0f3c", reused=True)
-
-    def oracle(self, inputs: Arrays) -> Arrays:
-        return self.server.infer("", self.case.model, inputs)
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)

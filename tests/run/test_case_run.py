@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from tests import toy
-from tests.gates.made_up_model import CASE_LIMITS, singles
+from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import ROOT, present, settings
 from tests.run.conftest import RunOf
-from tests.run.stand_in_case import Prepare, StandInServer, prepare
+from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
+from tritonproof.base.errors import AccuracyError
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import case_run, prepared_case
+from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -65,7 +66,6 @@ def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
         assert config == builds / "cpu" / str(case) / "config.pbtxt"
         assert isinstance(baseline.prepared, ConvertedCase)
         assert baseline.prepared.keeps_config
-        assert baseline.samples is run.samples, "the data set is opened once"
 
 
 class Found:
@@ -103,13 +103,18 @@ def test_value_and_error_are_computed_once() -> None:
 
 @pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(case=toy.case()), None)])
 def test_gates_send_all_samples_unless_the_accuracy_step_does(
-    how: Prepare, count: int | None, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+    how: Prepare, count: int | None, run_of: RunOf
 ) -> None:
-    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
     run = run_of(how)
     vars(run).update(answer_limits=CASE_LIMITS)
     evaluation_samples = run.gate_context.evaluation_samples
     assert (None if evaluation_samples is None else len(evaluation_samples)) == count
+
+
+def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: RunOf) -> None:
+    integers = dataclasses.replace(MODEL, outputs=(dataclasses.replace(MODEL.outputs[0], dtype="INT32"),))
+    with pytest.raises(AccuracyError, match="is FP32, and declared INT32"):
+        assert run_of(prepare(case=toy.case(integers))).answer_check
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])
@@ -145,6 +150,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"
         shared = model_run.source_model, model_run.samples, model_run.framework_model
+        assert isinstance(run.prepared, ConvertedCase)
         assert all((*shared, run.prepared.oracle, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)

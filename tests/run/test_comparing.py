@@ -12,14 +12,12 @@ from msgspec import structs
 
 from tests import toy
 from tests.fake_nvml import Clock
-from tests.gates.made_up_model import singles
 from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
-from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import InputError
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
+from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
 from tritonproof.run import case_run, comparing, loader
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
@@ -81,9 +79,8 @@ def test_losses_of_clients_and_new_warnings_are_told_once(side: SideOf, compared
 def test_baseline_differs_by_its_triton_alone(run_of: RunOf) -> None:
     run = run_of(triton="docker:own", against_triton="docker:other")
     baseline = present(run.baseline)
-    assert (str(run.settings.triton), str(baseline.settings.triton)) == ("docker:own", "docker:other")
-    assert replace(baseline.settings, triton=run.settings.triton) == run.settings
-    assert (baseline.model_run, baseline.label) == (run.model_run, f"{run.label} against docker:other")
+    assert baseline.settings == replace(run.settings, triton=present(run.settings.against_triton))
+    assert baseline.model_run is run.model_run
 
 
 @pytest.mark.parametrize(
@@ -157,25 +154,20 @@ def test_inputs_that_do_not_take_the_samples_are_named(change: Any, named: list[
 
 
 def test_samples_that_only_one_side_takes_are_not_compared(
-    side: SideOf, compared: Compared, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    side: SideOf, compared: Compared, lines: list[str]
 ) -> None:
-    def compare(_own: Any, _other: Any, parts: Any, _name: str) -> AnswerFinding[GateResult]:
-        return AnswerFinding(GateResult("baseline", 0, " and ".join(" ".join(data.ids) for data in parts)))
-
     def taking(*shape: int, others: list[Samples]) -> Prepare:
         own = samples_of(1, 4, other_shapes=others)
         return side(inputs=(replace(B, shape=shape),), exchange="single", samples=own, loadings_s=(1.0,) * 9)
 
-    monkeypatch.setattr(comparing, "compare_servers", compare)
-    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
-    run.loader.ensure_loaded("online")
     begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.answer_check)))
     (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
+    assert run.answer_check.expected is run.gate_context.single_answers.expected, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).job):
         assert sent.served.data.ids == ["(1, 4)", "(3, 4)"]
         assert [*itertools.chain(*(part.samples for part in present(sent.check).expected.values()))] == [0, 1]
-    assert tried == "(1, 4) (3, 4), without shapes that it does not take (1)"
+    assert tried == "2 samples, each twice alone, beside ., without shapes that it does not take (1)"
     assert len([line for line in lines if "load of the shapes that it takes too" in line]) == 1

@@ -24,6 +24,7 @@ from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Case
@@ -126,6 +127,7 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_on_a100(FP16, tmp_path) as run:
+        assert isinstance(run.prepared, ConvertedCase)
         SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle, run.model_run.framework_model))]
         run.loader.ensure_loaded("online")
         reopened = weakref.ref(run.prepared.oracle)

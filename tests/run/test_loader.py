@@ -7,13 +7,11 @@ from unittest.mock import Mock
 import pytest
 
 from tests import toy
-from tests.gates.made_up_model import singles
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
 from tritonproof.gates import GATES
 from tritonproof.gates.context import LoadedAs
-from tritonproof.run import case_run
 from tritonproof.run.proving import run_gate
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
@@ -50,7 +48,6 @@ def test_first_answer_of_an_earlier_loading_is_not_one_after_a_reload(
     run_of: RunOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, seen = run_of(prepare_repository_case()), Mock()
-    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
     for name in ("repeated", "reload"):
         monkeypatch.setitem(GATES, name, replace(GATES[name], check=seen))
         run_gate(run, name)

@@ -10,13 +10,12 @@ import pytest
 from tests import sample_records
 from tests.build.conversions import UP_TO_32
 from tests.fake_nvml import Clock
-from tests.gates.made_up_model import singles
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.record.schema import GateResult, LoadPoint
-from tritonproof.run import case_run, searching
+from tritonproof.run import searching
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
@@ -27,9 +26,8 @@ SearchOf = Callable[..., RepositorySearch]
 
 
 @pytest.fixture
-def search_of(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> SearchOf:
+def search_of(run_of: RunOf) -> SearchOf:
     """The search of a model with this configuration, which the server loads."""
-    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
 
     def search(on_loading: Callable[[], object] = str, **configuration: Any) -> RepositorySearch:
         run = run_of(prepare_repository_case(StandInServer(on_loading=on_loading), **configuration))

@@ -1,5 +1,6 @@
 """What gates get: a loaded model, its answers to samples sent alone, and the comparison with these."""
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from tritonproof.accuracy import answer_comparison
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
+from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
 from tritonproof.serve.messages import content_size_bytes
@@ -104,6 +106,13 @@ class GateContext:
         """The most requests in flight, of `row_count` rows each; at least two."""
         most_rows = self.most_rows if row_count > 1 else self._most_rows(len(self.served.data.ids))
         return max(2, min(IN_FLIGHT, most_rows // row_count))
+
+    def answers_to(self, data: InputData) -> SingleAnswers:
+        """The answers to the samples of load data, each sent alone: those that the context has, or for any
+        other data answers that are asked for now."""
+        if data is self.served.data:
+            return self.single_answers
+        return ask_one_by_one(dataclasses.replace(self.served, data=data), self.limits)
 
     def _most_rows(self, count: int) -> int:
         rows = (row for sample, row in self.single_answers.by_sample.items() if sample < count)

@@ -14,7 +14,7 @@ from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
-from tritonproof.gates.context import GateContext, SingleAnswers, ask_one_by_one, gate_finding
+from tritonproof.gates.context import GateContext, SingleAnswers, gate_finding
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays
@@ -175,13 +175,9 @@ def compare_servers(
     findings = []
     samples = 0
     singles = (current.single_answers, baseline.single_answers)
-
-    def ask_for(data: InputData, side: GateContext) -> SingleAnswers:
-        return ask_one_by_one(dataclasses.replace(side.served, data=data), side.limits)
-
     for data in parts:
         is_asked = data is current.served.data
-        ours, theirs = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
+        ours, theirs = singles if is_asked else (current.answers_to(data), baseline.answers_to(data))
         our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
         findings.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
         samples += len(theirs.by_sample)

@@ -34,17 +34,16 @@ def make_answer_check(
     outputs: Sequence[Tensor],
     data: InputData,
     oracle: Callable[[Arrays], Arrays],
-    expected_from: str,
     batch: int,
     limits: CaseLimits,
 ) -> AnswerCheck:
-    """The check of these outputs against the oracle's answers to all samples, asked one by one if they are
-    `expected_from` a server "alone"; "in process" the first, then `batch` at once."""
+    """The check of these outputs against the answers of the `oracle`, which is in process, to all samples: to
+    one at first, which tells how large answers are, then to `batch` at once."""
     answer_bytes = sum(tensor.row_bytes for tensor in outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
         fitting = _MAX_BYTES // (max(data.sample_bytes) + answer_bytes)
-        part = left[: max(1, min(batch, fitting)) if rows and expected_from != "alone" else 1]
+        part = left[: max(1, min(batch, fitting)) if rows else 1]
         answer = oracle(data.inputs(part))
         arrays = {tensor.name: np.asarray(answer[tensor.name]) for tensor in outputs}
         answer_bytes = max(answer_bytes, content_size_bytes(arrays) // len(part))
@@ -52,7 +51,7 @@ def make_answer_check(
             rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
     expected = expect_by_signature(rows, data.ids)
     kernel_limits = limits.inferred(rows.values()).same_artifact.at_least(limits.min_noise)
-    return AnswerCheck(expected, kernel_limits, expected_from)
+    return AnswerCheck(expected, kernel_limits)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:

@@ -3,6 +3,7 @@ the length of a block. Other modules have functions that take a run, such as `me
 
 import contextlib
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
@@ -30,7 +31,7 @@ from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, NetworkModel, Samples
+from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
 
 
 def prepare_own(scope: CaseScope) -> PreparedCase:
@@ -130,6 +131,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once_sharing_machine
     def converted_answers(self) -> stages.StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
+        assert isinstance(self.prepared, ConvertedCase)
         model, oracle, batch = self.case.model, self.prepared.oracle, stages.evaluation_batch(self.deployment)
         on_progress = functools.partial(self.say, "evaluate in process")
         return stages.evaluate_in_process("converted", model, oracle, self.samples, batch, on_progress)
@@ -189,11 +191,22 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.answer_check_for(self.loader.served.data)
 
     def answer_check_for(self, data: InputData) -> AnswerCheck:
-        """The check of the case's answers to this load data."""
-        prepared, limits, batch = self.prepared, self.answer_limits, self.deployment.max_batch_size
-        outputs, how = prepared.case.model.outputs, prepared.expected_from
-        self.say("compute the answers to expect under load", f"{len(data.ids)} samples {how}")
-        return make_answer_check(outputs, data, prepared.oracle, how, batch, limits)
+        """The check of the case's answers to this load data: against those of a converted model in process,
+        else of the server itself, asked alone. Raises AccuracyError if these are not as it declares them."""
+        prepared, outputs = self.prepared, self.case.model.outputs
+        if isinstance(prepared, ConvertedCase):
+            limits, batch = self.answer_limits, self.deployment.max_batch_size
+            self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
+            return make_answer_check(outputs, data, prepared.oracle, batch, limits)
+        self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")
+        alone = self.gate_context.answers_to(data)
+        for answer, tensor in itertools.product(alone.by_sample.values(), outputs):
+            row = answer.get(tensor.name)
+            if (problem := why_undeclared(tensor, None if row is None else row[None])) is not None:
+                what = f"an answer is not as the configuration declares it: {problem}"
+                raise AccuracyError(what, where=self.case)
+        # Noise widens no limit of these: all outputs have the widest, as no cost was measured.
+        return AnswerCheck(alone.expected, alone.kernel_limits, "alone")
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""

@@ -35,7 +35,6 @@ class ConvertedCase:
     # Only loading tells the backend; the model calls no other, and our server reports everything.
     backend = requests_note = ""
     called_names = unreported = ()
-    expected_from = "in process"
 
     @property
     def case(self) -> Case:
@@ -67,7 +66,7 @@ class ConvertedCase:
 
     @once
     def oracle(self) -> Callable[[Arrays], Arrays]:
-        """The build's artifact, in process."""
+        """The build's artifact, in process: from inputs by name, [rows, ...] each, the outputs."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -64,7 +64,7 @@ class CaseScope:
 
 
 class PreparedCase(Protocol):
-    """A case with its build, server and oracle: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
+    """A case with its build and server: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
 
     @property
     def case(self) -> Case:
@@ -89,15 +89,6 @@ class PreparedCase(Protocol):
     @property
     def server(self) -> Server:
         """The case's Triton, which is started when first asked for."""
-
-    @property
-    def oracle(self) -> Callable[[Arrays], Arrays]:
-        """The source of expected answers: from inputs by name, [rows, ...] each, the outputs."""
-
-    @property
-    def expected_from(self) -> str:
-        """Where the oracle's answers are from, in the words of records: "in process" of a converted model;
-        "alone" of a server, which is asked with one row at a time."""
 
     @property
     def backend(self) -> str:

@@ -61,8 +61,6 @@ class RepositoryCase:
     labelled_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
 
-    expected_from = "alone"
-
     @property
     def samples(self) -> Samples:
         return self.accepted_samples.samples
@@ -98,16 +96,6 @@ class RepositoryCase:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
         return self.backend
-
-    def oracle(self, inputs: Arrays) -> Arrays:
-        """The answer to a request of one row, [1, ...] each, with no other request in flight."""
-        self.check_single_requests()
-        answer = self.server.infer(self.case.model.name, self.case.model, inputs)
-        for tensor in self.case.model.outputs:
-            if (problem := why_undeclared(tensor, answer[tensor.name])) is not None:
-                what = f"an answer is not as the configuration declares it: {problem}"
-                raise AccuracyError(what, where=self.case)
-        return answer
 
     def check_single_requests(self) -> None:
         """Raise NotAvailableError unless the model gives one answer to each request."""

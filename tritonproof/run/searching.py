@@ -128,7 +128,7 @@ class RepositorySearch:
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.gate_context
-        _ = run.answer_check  # computed now, with the model's own configuration
+        _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
         self.loaded_configuration: object = None  # None for the model's own configuration
 
     def space(self, goal: SearchGoal) -> SearchSpace:
