@@ -16,7 +16,7 @@ from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import InputData, input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure import estimates, perf_analyzer
+from tritonproof.measure import estimates, perf_analyzer, verifying
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
@@ -60,8 +60,7 @@ def test_memory_of_outputs_fits_those_expected(batch: int, size: int, tmp_path: 
     answers = {index: {"OUT": np.zeros((n, n), np.float32)} for index, n in enumerate((4, 40))}
     check = dataclasses.replace(toy.check([], {}), expected=expect_by_signature(answers, data.ids))
     served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(tmp_path), model=pairs, data=data)
-    job = LoadJob(served, LoadPoint("online", batch, 4), "system", check=check)
-
+    job = verifying.with_check(LoadJob(served, LoadPoint("online", batch, 4), "system"), check)
     command = perf_analyzer.command(job, Path())
     assert command[command.index("--output-shared-memory-size") + 1] == str(size)
 

@@ -157,8 +157,8 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     side: SideOf, compared: Compared, lines: list[str]
 ) -> None:
     def taking(*shape: int, others: list[Samples]) -> Prepare:
-        own = samples_of(1, 4, other_shapes=others)
-        return side(inputs=(replace(B, shape=shape),), exchange="single", samples=own, loadings_s=(1.0,) * 9)
+        own, given = samples_of(1, 4, other_shapes=others), [replace(B, shape=shape)]
+        return side(inputs=given, outputs=given, exchange="single", samples=own, loadings_s=(1.0,) * 9)
 
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
@@ -167,7 +167,9 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     tried = comparing.compare_with_baseline(run)[0].result.tried
     assert run.answer_check.expected is run.gate_context.single_answers.expected, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).job):
-        assert sent.served.data.ids == ["(1, 4)", "(3, 4)"]
-        assert [*itertools.chain(*(part.samples for part in present(sent.check).expected.values()))] == [0, 1]
+        assert (sent.served.data.ids, sent.output_bytes) == (["(1, 4)", "(3, 4)"], [16, 48])
+    check = present(state.current.job.check)
+    assert [*itertools.chain(*(part.samples for part in check.expected.values()))] == [0, 1]
+    assert present(state.baseline).job.check is None, "its answers may differ"
     assert tried == "2 samples, each twice alone, beside ., without shapes that it does not take (1)"
     assert len([line for line in lines if "load of the shapes that it takes too" in line]) == 1

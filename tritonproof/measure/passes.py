@@ -4,7 +4,7 @@
 function that invents passes suffices to test it without a server.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,8 +25,10 @@ class LoadJob:
     request_s: float = 0.0
     """Seconds of one request on an idle server; 0 if unknown."""
     check: AnswerCheck | None = None
-    verifies: bool = True
-    """Whether answers are verified; a baseline's are not, as they may differ."""
+    """By what answers are verified; None if they are not, as a baseline's, which may differ."""
+    output_bytes: Sequence[int] = ()
+    """The bytes of each sample's largest output of no fixed size, 0 without one, by which the memory for
+    outputs is sized; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.served.name}, {self.point}"

@@ -33,7 +33,6 @@ from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
-from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 
 _WINDOW_OVER_INTERVAL = 1.2
@@ -148,7 +147,7 @@ def _recover(job: LoadJob, error: Exception) -> None:
 
 def command(job: LoadJob, input_file: Path) -> list[str]:
     """perf_analyzer's command with this input file, but no window length and no output files."""
-    server, outputs = job.served.server, job.served.model.outputs
+    server = job.served.server
     command = [
         str(wheels.perf_analyzer()),
         *("-m", job.served.name, "-u", server.address, "-i", "grpc", "-b", str(job.point.batch)),
@@ -165,14 +164,8 @@ def command(job: LoadJob, input_file: Path) -> list[str]:
     if access.tls:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":
-        sizes = [tensor.row_bytes for tensor in outputs]
-        most = job.served.data.sample_count(job.point.batch)
-        for expected in () if job.check is None else job.check.expected.values():
-            sent = [index for index, sample in enumerate(expected.samples) if sample < most]
-            for tensor in outputs:
-                if tensor.name in expected.outputs and not tensor.has_fixed_size:
-                    rows = expected.outputs[tensor.name][sent]
-                    sizes += [len(raw_content(row, tensor.dtype)) for row in rows]
+        sizes = [tensor.row_bytes for tensor in job.served.model.outputs]
+        sizes += job.output_bytes[: job.served.data.sample_count(job.point.batch)]
         command += ["--output-shared-memory-size", str(max(sizes) * job.point.batch)]
     return command
 

@@ -19,7 +19,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import AnswerComparison, LoadPoint
-from tritonproof.serve.messages import content_size_bytes
+from tritonproof.serve.messages import content_size_bytes, raw_content
 from tritonproof.spec import Arrays, Tensor
 
 _VERIFYING_SHARE = 0.1
@@ -54,6 +54,17 @@ def make_answer_check(
     return AnswerCheck(expected, kernel_limits)
 
 
+def with_check(job: LoadJob, check: AnswerCheck) -> LoadJob:
+    """The job with a check of the answers to its samples, and with the bytes of the expected outputs."""
+    output_bytes = [0] * len(job.served.data.ids)
+    of_no_fixed_size = [tensor for tensor in job.served.model.outputs if not tensor.has_fixed_size]
+    for expected in check.expected.values():
+        for tensor in of_no_fixed_size:
+            for sample, row in zip(expected.samples, expected.outputs[tensor.name], strict=True):
+                output_bytes[sample] = max(output_bytes[sample], len(raw_content(row, tensor.dtype)))
+    return dataclasses.replace(job, check=check, output_bytes=output_bytes)
+
+
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:
     """The comparison of every row of the answers; all values must be finite."""
     comparison = compare_all(check.expected, answers, check.limits, only_finite=True).result
@@ -68,14 +79,14 @@ def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
-    """A `run_pass` that also verifies answers, unless the job says otherwise: after the first pass of each
-    point, then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include.
+    """A `run_pass` that also verifies answers, if the job has a check: after the first pass of each point,
+    then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include.
     Raises the errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[LoadPoint, float] = {}
 
     def run_and_verify(job: LoadJob, window_s: float) -> Pass:
         one_pass = run_pass(job, window_s)
-        if job.check is None or not job.verifies:
+        if job.check is None:
             return one_pass
         seconds = owed_s.get(job.point, 0.0) + _VERIFYING_SHARE * one_pass.elapsed_s
         if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):

@@ -18,7 +18,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import make_answer_check
+from tritonproof.measure.verifying import make_answer_check, with_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
@@ -210,7 +210,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""
-        return LoadJob(self.loader.served, point, self.settings.shared_memory, request_s, check)
+        return with_check(LoadJob(self.loader.served, point, self.settings.shared_memory, request_s), check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""

@@ -20,6 +20,7 @@ from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.measure.verifying import with_check
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
@@ -55,7 +56,8 @@ def add_baselines(
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
         check = run.answer_check_for(data)
-        sides = [Side(dataclasses.replace(state.current.job, served=served, check=check)) for state in states]
+        jobs = [dataclasses.replace(state.current.job, served=served) for state in states]
+        sides = [Side(with_check(job, check)) for job in jobs]
         states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
     plan = dataclasses.replace(
         settings.compared_plan,
