@@ -62,8 +62,10 @@ def test_order_within_a_pair_is_random() -> None:
 
 def test_both_builds_of_a_pair_share_windows() -> None:
     _, server = in_pairs(80.0)
-    counted = {window_s for _, _, window_s in server.calls[-16:]}
-    assert len(counted) == 1, "both have windows that are long enough for the slower one"
+    assert len({*server.windows_s()[-16:]}) == 1, "both have windows that are long enough for the slower one"
+    pauses = {("baseline", 3): {"window_s": 0.48}}
+    measured(paused := SimulatedServer(changes=lambda job, number: pauses.get((job.served.name, number), {})))
+    assert {*paused.windows_s()[-16:]} == {0.48}, "as long as a pause of the other has made them"
 
 
 def test_spent_budget_reports_remaining_seconds() -> None:

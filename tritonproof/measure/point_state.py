@@ -16,15 +16,13 @@ from tritonproof.serve.server import Server
 
 @dataclass(frozen=True)
 class Side:
-    """A load point on one server, the case's or its baseline's: its passes there, and what the next takes."""
+    """A load point on one server, the case's or its baseline's, with its passes there."""
 
     job: LoadJob
     passes: tuple[Pass, ...] = ()
     """The passes that count, in the order of time."""
     warm_up: tuple[Pass, ...] = ()
     """The passes since the model was loaded that only warmed it up."""
-    window_s: float = 0.0
-    """Seconds of each window of the next pass."""
     failed_attempts: tuple[str, ...] = ()
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
     answers_under_load: tuple[AnswerComparison, ...] = ()
@@ -39,6 +37,8 @@ class PointState:
     current: Side
     baseline: Side | None = None
     error: ProofError | None = None
+    window_s: float = 0.0
+    """Seconds of each window of the next pass of either side."""
 
     @property
     def point(self) -> LoadPoint:
@@ -80,7 +80,6 @@ def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
         side,
         passes=(*side.passes, one_pass),
         failed_attempts=(*side.failed_attempts, *one_pass.failed_attempts),
-        window_s=one_pass.window_s,
     )
 
 

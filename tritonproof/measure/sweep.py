@@ -3,7 +3,6 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,10 +53,6 @@ def sweep_points(
     """
     is_done = is_done or stopping.sweep_rule(plan)
     rng = np.random.default_rng()
-
-    def take_pass(side: Side) -> Side:
-        return point_state.with_pass(side, run_pass(side.job, side.window_s))
-
     results = list(states)
     active = [index for index, state in enumerate(states) if state.error is None]
     while active:
@@ -80,10 +75,7 @@ def sweep_points(
             for index in rng.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 on_progress(f"{results[index].point} {progress}")
-                taken = _with_sides(results[index], take_pass, rng.permutation)
-                longest_s = max(side.window_s for side in taken.sides)
-                is_longer = longest_s > results[index].current.window_s
-                results[index] = _with_window(taken, longest_s, passes=()) if is_longer else taken
+                results[index] = _with_another_pass(results[index], run_pass, rng)
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             repeated = [state for state in results if state.error is None and len(state.passes) > 1]
@@ -118,15 +110,26 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows, the same for both sides."""
+    """The point with the length of its windows."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    return _with_window(state, max(state.current.window_s, share_s))
+    return dataclasses.replace(state, window_s=max(state.window_s, share_s))
 
 
-def _with_window(state: PointState, window_s: float, **changes: Any) -> PointState:
-    return _with_sides(state, lambda side: dataclasses.replace(side, window_s=window_s, **changes))
+def _with_another_pass(state: PointState, run_pass: RunPass, rng: np.random.Generator) -> PointState:
+    """The point after another pass of each side, in random order, or with an error; without any passes, but
+    with longer windows, if one of these needed such."""
+
+    def take_pass(side: Side) -> Side:
+        return point_state.with_pass(side, run_pass(side.job, state.window_s))
+
+    taken = _with_sides(state, take_pass, rng.permutation)
+    longest_s = max((one_pass.window_s for side in taken.sides for one_pass in side.passes), default=0.0)
+    if longest_s <= state.window_s:
+        return taken
+    void = _with_sides(taken, lambda side: dataclasses.replace(side, passes=()))
+    return dataclasses.replace(void, window_s=longest_s)
 
 
 def _with_sides(

@@ -304,7 +304,7 @@ class CandidateMeasurer:
             plan = MeasuringPlan(budget_s=budget_s)
             is_done = _is_rerun_done(plan, self.goal, operating_point, share)
             run_pass = verified[operating_point]
-            state = states.get(operating_point) or PointState(Side(job, window_s=steady_window_s))
+            state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
             say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
