@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -16,7 +15,6 @@ from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import MeasuringPlan, is_slow, pass_window_s
 from tritonproof.measure.stopping import is_spent
-from tritonproof.record import schema
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
 
@@ -33,14 +31,6 @@ _MAX_RATIO = 1.05
 """A larger ratio of served to in process, if shown, is an error: native backends reached 1.02 on a CPU."""
 _REPEATED_WITHIN = 0.1
 """How far a repeated throughput may be from the first: twice the default interval target of both."""
-
-
-class ReferencePoint(NamedTuple):
-    """The fastest load point of the reference format, with the id of its case and its build's digest."""
-
-    case_id: str
-    digest: str
-    result: PointResult
 
 
 @dataclass(frozen=True)
@@ -139,20 +129,19 @@ def efficiency_entry(
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
     spinning: bool = False,
-    reference: ReferencePoint | None = None,
+    reference: PointResult | None = None,
 ) -> Efficiency:
-    """The record's entry. In process there are `threads`, which spin when idle if `spinning`, and `batch`
-    inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
-    times."""
+    """The record's entry, without the comparison with the reference format. In process there are `threads`,
+    which spin when idle if `spinning`, and `batch` inferences at a time, of `flops` operations each. The peak
+    is the CPU's, or one GPU's, which counts `gpus` times. `reference` is the reference's earlier result."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.rates_per_s.items()}
-    over_reference = turns.ratio("reference") if "reference" in means else Ratio(1.0, 1.0, 1.0)
     changes = [_change("", result, means["served"])]
     if reference is not None and "reference" in means:
-        changes.append(_change("the reference ", reference.result, means["reference"]))
+        changes.append(_change("the reference ", reference, means["reference"]))
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
@@ -171,8 +160,6 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        reference=reference
-        and schema.ReferenceComparison(reference.case_id, over_reference, reference.digest),
         marks=tuple(marks),
     )
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from msgspec import structs
+
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
-from tritonproof.record import record_files
+from tritonproof.record import record_files, schema
 from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_updates
@@ -118,23 +120,19 @@ def _measure(
         job = replace(job, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None
-        reference_text = ""
         if reference is not None and reference.run is not run:
             server, request_s = reference.run.server, _request_s(reference.best)
             served = replace(job.served, server=server, name=server.name_of(reference.run.case))
             reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
-            reference_text = f", {served.name}"
             if not reference.run.loader.was_under_load:
                 cold.append(reference_job)
                 reference.run.loader.was_under_load = True
+        reference_text = "" if reference_job is None else f", {reference_job.served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(
             job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
-    reference_point = reference and in_turns.ReferencePoint(
-        str(reference.run.requested), reference.run.build.digest, reference.best
-    )
-    return in_turns.efficiency_entry(
+    entry = in_turns.efficiency_entry(
         turns,
         best,
         worker.threads,
@@ -143,8 +141,13 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=reference_point,
+        reference=reference and reference.best,
     )
+    if reference is None:
+        return entry
+    ratio = schema.Ratio(1.0, 1.0, 1.0) if reference_job is None else turns.ratio("reference")
+    compared = schema.ReferenceComparison(str(reference.run.requested), ratio, reference.run.build.digest)
+    return structs.replace(entry, reference=compared)
 
 
 def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> _Reference | None:
