@@ -127,13 +127,13 @@ def test_truncated_input_data_is_written_again(tmp_path: Path, monkeypatch: pyte
         original(path, text[:10], *arguments)
         raise FULL
 
-    with input_data(toy.model(), toy.samples(), tmp_path) as data:
+    with input_data(model := toy.model(), toy.samples(), tmp_path) as data:
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_text", cut)
             with pytest.raises(ProofError, check=lambda error: error.where == str(data.folder)) as raised:
-                data.written_file(1)
+                data.written_file(1, model)
         assert "TMPDIR" in raised.value.fix
-        assert json.loads(data.written_file(1).read_text())["data"]
+        assert json.loads(data.written_file(1, model).read_text())["data"]
 
 
 def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

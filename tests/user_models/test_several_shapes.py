@@ -63,7 +63,7 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
 
     def lengths(batch: int) -> list[int]:
         with input_data(model, samples, tmp_path) as data:
-            steps = json.loads(data.written_file(batch).read_text())["data"]
+            steps = json.loads(data.written_file(batch, model).read_text())["data"]
         return [step["IN"]["shape"][0] for step in steps]
 
     assert sorted(lengths(1)) == sorted(LENGTHS)

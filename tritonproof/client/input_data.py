@@ -5,8 +5,8 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,6 @@ class InputData:
     """The ids of the samples in `arrays`, then of those in `others`."""
     arrays: Arrays
     """The inputs of the samples of the most frequent shape, [samples, ...] each, in the model's order."""
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    """The declarations of those inputs."""
     others: Sequence[Arrays] = ()
     """The inputs of each sample of another shape, [1, ...] each: perf_analyzer mixes no shapes in a batch."""
 
@@ -82,12 +80,13 @@ class InputData:
         (sample,) = sample_indices
         return self.others[sample - self.batchable_count]
 
-    def written_file(self, batch: int) -> Path:
-        """The file for perf_analyzer's --input-data for a batch size, written if it is missing."""
+    def written_file(self, batch: int, model: Model) -> Path:
+        """The file for perf_analyzer's --input-data for a batch size of its model, written if missing."""
         path = self.folder / f"{self.sample_count(batch)}.json"
         if not path.exists():
+            declared = {tensor.name: tensor for tensor in model.inputs}
             steps = [
-                {name: self._content(name, row) for name, (row,) in self.inputs([sample]).items()}
+                {name: _content(declared[name], row) for name, (row,) in self.inputs([sample]).items()}
                 for sample in self._order(batch)
             ]
             with report_full_disk(self.folder):
@@ -96,10 +95,10 @@ class InputData:
                 whole.replace(path)
         return path
 
-    def _content(self, name: str, row: np.ndarray) -> dict[str, Any]:
-        tensor = self.tensors[name]
-        content = {"b64": base64.b64encode(raw_content(row, tensor.dtype)).decode()}
-        return {**content, "shape": list(row.shape)} if -1 in tensor.shape else content
+
+def _content(tensor: Tensor, row: np.ndarray) -> dict[str, Any]:
+    content = {"b64": base64.b64encode(raw_content(row, tensor.dtype)).decode()}
+    return {**content, "shape": list(row.shape)} if -1 in tensor.shape else content
 
 
 @contextlib.contextmanager
@@ -146,8 +145,7 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
 def _data_of(
     model: Model, ids: Sequence[str], alike: Sequence[Arrays], folder: Path, others: Sequence[Arrays] = ()
 ) -> InputData:
-    sent = [tensor for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
-    tensors = {tensor.name: tensor for tensor in sent}
-    rows_of = {name: [row[name] for row in alike] for name in tensors}
+    names = [tensor.name for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
+    rows_of = {name: [row[name] for row in alike] for name in names}
     arrays = {name: np.ascontiguousarray(np.concatenate(rows)) for name, rows in rows_of.items()}
-    return InputData(folder, ids, arrays, tensors, others)
+    return InputData(folder, ids, arrays, others)

@@ -190,7 +190,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
             with report_full_disk(folder):
                 schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
             options += ["--request-intervals", str(schedule)]
-        samples = job.served.data.written_file(job.point.batch)
+        samples = job.served.data.written_file(job.point.batch, job.served.model)
         read_cpu = processor_use.start_cpu_clock(server.pid)
         started = time.monotonic()
         with server.watch_gpu() as watched:
