@@ -19,7 +19,7 @@ from tritonproof.run import searching
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
-from tritonproof.search.candidates import Candidate, SearchGoal
+from tritonproof.search.candidates import Candidate
 from tritonproof.search.trials import OperatingPoint
 
 SearchOf = Callable[..., RepositorySearch]
@@ -43,7 +43,7 @@ def search_of(run_of: RunOf) -> SearchOf:
 def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, search_of: SearchOf
 ) -> None:
-    space = search_of(max_batch_size=4, instance_group=groups).space(SearchGoal(10, 99))
+    space = search_of(max_batch_size=4, instance_group=groups).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 

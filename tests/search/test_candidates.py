@@ -59,6 +59,7 @@ def test_user_settings_are_kept() -> None:
     assert {point.batch for proposal in proposals for point in proposal.ladder} == {1}
     ladders = [proposal.ladder for proposal in proposals if proposal.scenario == "online"]
     assert {result.concurrency for ladder in ladders for result in ladder} == {4, 8}
+    assert len(candidates.basic_candidates(space, SearchGoal(7, 99, "poisson"))[0].ladder) > 2
 
 
 @pytest.mark.parametrize(

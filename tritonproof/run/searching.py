@@ -24,7 +24,7 @@ from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
+from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.user_models import model_from_config, model_repository
@@ -40,7 +40,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     searched = (
         RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
     )
-    space = searched.space(goal)
+    space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -86,7 +86,7 @@ class ConvertedSearch:
 
     run: CaseRun
 
-    def space(self, goal: SearchGoal) -> SearchSpace:
+    def space(self) -> SearchSpace:
         run, own, settings = self.run, self.run.deployment, self.run.settings
         if larger := [f"batch {batch}" for batch in settings.batches or () if batch > own.max_batch_size]:
             run.progress.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
@@ -97,8 +97,7 @@ class ConvertedSearch:
             gpus=run.case.gpus,
             fixed=frozenset(settings.deployment),  # what options set
             batches=settings.batches,
-            # At a request rate, concurrency follows from the rate.
-            concurrencies=settings.concurrencies if goal.arrivals is None else None,
+            concurrencies=settings.concurrencies,
         )
 
     def load(self, candidate: Candidate) -> None:
@@ -131,7 +130,7 @@ class RepositorySearch:
         _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
         self.loaded_configuration: object = None  # None for the model's own configuration
 
-    def space(self, goal: SearchGoal) -> SearchSpace:
+    def space(self) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:
@@ -145,7 +144,7 @@ class RepositorySearch:
             cores=machine.cores(),
             gpus=max([1, *(len(group.gpus) for group in groups)]),
             fixed=fixed,
-            concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
+            concurrencies=self.run.settings.concurrencies,
             own_scenario="online" if joins_requests else "offline",
         )
 

@@ -63,7 +63,7 @@ class SearchSpace:
     batches: tuple[int, ...] | None = None
     """The clients' batch sizes in place of all up to the largest; ignored if all of them are larger."""
     concurrencies: tuple[int, ...] | None = None
-    """The numbers of requests in flight, in place of all."""
+    """The numbers of requests in flight, in place of all; ignored at a rate, from which they follow."""
     own_scenario: Scenario | None = None
     """How a user's model batches with its own deployment, which the winner is compared with, at one sample in
     each request, since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
@@ -142,7 +142,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     candidates, own = [], space.own_deployment
     for count in instance_counts(space):
         deployment, total_instances = structs.replace(own, instances=count), count * space.gpus
-        online = _online(space, deployment, (), 0)
+        online = _online(space, goal, deployment, (), 0)
         ladders: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.own_scenario is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
@@ -153,7 +153,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
             ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
         candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in ladders]
         candidates.append(online)
-    candidates.append(_online(space, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
+    candidates.append(_online(space, goal, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
     return list(dict.fromkeys(candidates))
 
 
@@ -167,14 +167,17 @@ def variations(space: SearchSpace, goal: SearchGoal, instances: int) -> list[Can
     quarter_us = min(_MAX_DELAY_US, round(goal.latency_budget_ms * 250))
     preferred: list[tuple[int, ...]] = [(), (largest // 2, largest)]
     waits = itertools.product((min(_DELAY_US, quarter_us), quarter_us), preferred)
-    return list(dict.fromkeys(_online(space, deployment, sizes, delay_us) for delay_us, sizes in waits))
+    return list(dict.fromkeys(_online(space, goal, deployment, sizes, delay_us) for delay_us, sizes in waits))
 
 
-def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], delay_us: int) -> Candidate:
+def _online(
+    space: SearchSpace, goal: SearchGoal, own: Deployment, preferred: tuple[int, ...], delay_us: int
+) -> Candidate:
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
-    concurrencies = space.concurrencies or numbers_up_to(largest * space.gpus)
+    chosen = space.concurrencies if goal.arrivals is None else None
+    concurrencies = chosen or numbers_up_to(largest * space.gpus)
     changed = structs.replace(own, **changes)
     return Candidate("online", changed, tuple(LoadPoint("online", 1, count) for count in concurrencies))
 
