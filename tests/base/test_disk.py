@@ -125,6 +125,11 @@ def tree(tmp_path: Path) -> Path:
 def test_folder_search_matches_pathlib(tree: Path) -> None:
     assert strict_glob(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
     assert sorted(strict_walk(tree)) == sorted(tree.rglob("*"))
+    (tree / "a" / "circle").symlink_to(tree)
+    (tree / "behind").symlink_to(tree / ".hidden")
+    followed = list(strict_walk(tree, lambda inside: not inside.name.startswith("."), follow_links=True))
+    assert {*tree.rglob("*"), tree / "behind" / "five.json"} - {*followed} == {tree / ".hidden" / "five.json"}
+    assert len(followed) == len({*followed}) == len([*tree.rglob("*")])
     assert strict_glob(tree / "none", "*") == list(strict_walk(tree / "a" / "one.json")) == []
 
 

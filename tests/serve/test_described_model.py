@@ -173,14 +173,22 @@ def test_unloadable_model_is_not_waited_for(server: Server, found: Found) -> Non
     assert server.is_live()
 
 
-def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: Path) -> None:
-    model = tmp_path / "m"
+def test_model_whose_files_change_is_another_build(tmp_path: Path) -> None:
+    model, store = tmp_path / "m", tmp_path / "store"
+    for folder in (model / "1", model / "2", store):
+        folder.mkdir(parents=True)
     weights = model / "1" / "weights.bin"
-    weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
     described = DescribedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
-    before = as_build(toy.case(), described, tmp_path)
-    assert as_build(toy.case(), described, tmp_path).digest == before.digest
-    (model / "2").mkdir()
-    weights.rename(model / "2" / weights.name)
-    assert as_build(toy.case(), described, tmp_path).digest != before.digest
+    build = as_build(toy.case(), described, tmp_path)
+    assert as_build(toy.case(), described, tmp_path).digest == build.digest
+    for change in (
+        lambda: weights.rename(model / "2" / weights.name),
+        lambda: (model / "3").symlink_to(store),
+        lambda: (store / weights.name).write_bytes(bytes(2**20)),
+        lambda: (model / "4").symlink_to(store),
+    ):
+        change()
+        before, build = build, as_build(toy.case(), described, tmp_path)
+        assert build.digest != before.digest
+    assert 1.0 <= build.size_mib < 1.1

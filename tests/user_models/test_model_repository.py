@@ -52,7 +52,8 @@ def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None
 def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
     parameter = 'backend: "python" parameters { key: "next" value { string_value: "caller" } }'
     write_model(tmp_path, "doubler", code("2 * values"), config())
-    write_model(tmp_path, "caller", CALLING, config())
+    version = write_model(tmp_path, "caller", CALLING, config()) / "1"
+    version.symlink_to(version.rename(tmp_path / "behind-a-link"))
     write_model(tmp_path, "chain", None, config(more=ENSEMBLE.replace("doubler", "caller")))
     write_model(tmp_path, "told", code("values"), config(more=parameter))
     models = found_in(tmp_path)

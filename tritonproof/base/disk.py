@@ -4,6 +4,7 @@ read, and what cannot be read raises an error. Files are written whole or not at
 import contextlib
 import errno
 import hashlib
+import heapq
 import io
 import itertools
 import os
@@ -28,16 +29,26 @@ def strict_glob(folder: Path, pattern: str) -> list[Path]:
     return sorted(paths)
 
 
-def strict_walk(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
-    """Everything below a folder, except behind links and in folders that `is_entered` excludes; nothing if
-    there is no such folder. Raises PermissionError as `strict_glob` does."""
-    pending = [folder]
-    while pending:
-        for entry in _entries(pending.pop()):
+def strict_walk(
+    folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True, *, follow_links: bool = False
+) -> Iterator[Path]:
+    """Everything below a folder, except in folders that `is_entered` excludes, and behind links unless
+    `follow_links`, which lists each folder's content once: links may lead in circles. Nothing if there is no
+    such folder. Raises PermissionError as `strict_glob` does."""
+    pending, links, walked = [folder], list[Path](), set[str]()
+    while pending or links:
+        current = pending.pop() if pending else heapq.heappop(links)  # of two links, always the same one
+        if follow_links:
+            if (target := os.path.realpath(current)) in walked:
+                continue
+            walked.add(target)
+        for entry in _entries(current):
             path = Path(entry.path)
             yield path
             if entry.is_dir(follow_symlinks=False) and is_entered(path):
                 pending.append(path)
+            elif follow_links and entry.is_symlink() and path.is_dir() and is_entered(path):
+                heapq.heappush(links, path)
 
 
 def _entries(folder: Path) -> "list[os.DirEntry[str]]":

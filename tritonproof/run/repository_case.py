@@ -5,12 +5,13 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonproof.base.disk import file_digest, files_in, size_bytes
+from tritonproof.base.disk import file_digest, strict_walk
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
@@ -202,11 +203,15 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
     for model in (described.model, *described.called):
         if model.folder is None:
             continue
-        for path in files_in(model.folder):
-            if path.suffix != ".pyc":
-                relative = Path(model.name, path.relative_to(model.folder))
-                digest.update(f"{relative} {file_digest(path)}".encode())
-        size += size_bytes(model.folder)
+        for path in sorted(strict_walk(model.folder, follow_links=True)):
+            relative = Path(model.name, path.relative_to(model.folder))
+            if path.is_file():
+                size += path.stat().st_size
+                if path.suffix != ".pyc":
+                    digest.update(f"{relative} {file_digest(path)}".encode())
+            elif path.is_symlink():  # of two links to one folder, only the first has files
+                target = os.path.relpath(os.path.realpath(path), os.path.realpath(model.folder))
+                digest.update(f"{relative} {target}".encode())
     place = "" if described.model.folder is not None else " on the server"
     weights_source = f"as it is{place}, {described.version}"
     size_mib = round(size / 2**20, 3)

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from tritonproof.base import disk
-from tritonproof.base.disk import file_digest, files_in, strict_walk
+from tritonproof.base.disk import file_digest, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.spec import Format, Metric, NetworkModel
@@ -215,20 +215,17 @@ def data_digest(path: Path) -> str:
     names, sizes and contents. Above MAX_BYTES in all, the times of modification replace the contents; below,
     times do not count, as a checkout changes them. Raises InputError if a file cannot be read."""
     with readable("the data", path, "let this user read all of it"):
-        folders, targets, files = [path], list[str](), list[Path]()
-        for folder in folders:  # the list grows; each target is walked once, as links may lead in circles
-            target = os.path.realpath(folder)
-            if target not in targets:
-                files += files_in(folder)
-                folders += sorted(link for link in strict_walk(folder) if link.is_symlink() and link.is_dir())
-            targets.append(target)
+        inside = sorted(strict_walk(path, follow_links=True))
+        files = [entry for entry in inside if entry.is_file()] if path.is_dir() else [path]
+        # Of two links to one folder, only the first has files.
+        targets = [os.path.realpath(entry) for entry in inside if entry.is_symlink() and entry.is_dir()]
         stamped = [(file.relative_to(path), file.stat(), file) for file in files]
         is_small = sum(status.st_size for _, status, _ in stamped) <= disk.MAX_BYTES
         stamps = [
             f"{name} {status.st_size} {file_digest(file) if is_small else status.st_mtime_ns}"
             for name, status, file in stamped
         ]
-    return hashlib.sha256("\n".join(stamps + targets[1:]).encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(stamps + targets).encode(errors="surrogateescape")).hexdigest()
 
 
 def refuse_unwritable_folder(option: str, folder: Path, named: Path | None = None) -> None:

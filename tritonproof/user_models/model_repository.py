@@ -133,7 +133,7 @@ def _names_in(model: RepositoryModel) -> set[str]:
     if model.config is not None:
         names |= {parameter.string_value for parameter in model.config.parameters.values()}
     with readable("the model's folder", model.folder, _FIX):
-        for path in sorted(strict_walk(model.folder)):
+        for path in sorted(strict_walk(model.folder, follow_links=True)):
             if path.suffix == ".py":
                 source = read_bytes(path, "the model's code", "take it out of the model's folder")
                 names |= set(re.findall(r"(?<=[\"'])[\w.-]+(?=[\"'])", source.decode(errors="replace")))
