@@ -64,7 +64,9 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
 
 def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
-    save(tmp_path / "license_plates" / "y.npy", TWO)
+    save(tmp_path / ".hidden" / "y.npy", TWO)
+    for link, target in (("license_plates", ".hidden"), ("second", ".hidden"), ("circle", ".")):
+        (tmp_path / link).symlink_to(target)
     save(tmp_path / "answers" / "z.npy", TWO[0])
     (tmp_path / "labels.csv").write_text("x,1\n")
     samples = read_samples(tmp_path, (LEFT,))

@@ -98,7 +98,7 @@ def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
     """The files of samples below a folder, by name. Raises InputError for none, or for other files."""
     files = []
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
-    for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs)):
+    for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs), follow_links=True):
         if _is_beside(path, folder, inputs) or path == folder / SAMPLES_TOML or path.is_dir():
             continue
         if path.suffix.lower() not in _KINDS:
