@@ -63,8 +63,13 @@ def test_invalid_configuration_error_names_its_file(built: CaseBuild) -> None:
 def test_each_build_keeps_own_settings(built: CaseBuild) -> None:
     other = baseline_builds.config_of(built.folder)
     other.instance_group[0].count = 2
-    assert baseline_builds.for_scenario(other, built.case, "online").instance_group[0].count == 2
-    assert not baseline_builds.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+    other.parameters["sizes"].string_value = "1,2"
+    assert baseline_builds.for_scenario(other, built.case, "online") == other
+    offline = baseline_builds.for_scenario(other, built.case, "offline")
+    assert offline.instance_group[0].count == 2
+    assert not offline.HasField("dynamic_batching")
+    assert "sizes" not in offline.parameters
+    assert baseline_builds.for_scenario(offline, built.case, "offline") == offline
 
 
 BUILDER = """\

@@ -118,12 +118,14 @@ def config_of(build: Path) -> "ModelConfig":
 
 
 def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
-    """The baseline's configuration for a scenario: offline, like this build's, without dynamic batching."""
+    """The baseline's configuration for a scenario: offline, like this build's, without dynamic batching and
+    without the sizes to which its runtime pads batches, which its config.pbtxt has for online."""
     changed = type(config)()
     changed.CopyFrom(config)
     changed.name = str(case)
     if scenario == "offline":
         changed.ClearField("dynamic_batching")
+        changed.parameters.pop("sizes", None)
     return changed
 
 
