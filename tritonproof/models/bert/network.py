@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from tritonproof.base.disk import file_digest
+from tritonproof.base.errors import InputError
 from tritonproof.data import synthetic_questions
-from tritonproof.data.squad_v1 import WindowSizes, word_pieces
+from tritonproof.data.squad_v1 import WindowSizes, read_vocabulary, word_pieces
 from tritonproof.data.synthetic_questions import Paragraph, SyntheticQuestion, paragraphs
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
@@ -125,11 +126,15 @@ def read_config(path: Path) -> BertDimensions:
 
 
 def load_full(checkpoint: Path | None) -> FrameworkModel:
-    """The network of a folder in NVIDIA's layout, or the published one with seeded random weights."""
+    """The network of a folder in NVIDIA's layout, or the published one with seeded random weights. Raises
+    InputError for files that cannot be read, or do not belong together."""
     if checkpoint is None:
         return pytorch.random_weights(lambda: network(FULL), SEED)
-    config, weights, _vocabulary = checkpoint_files(checkpoint)
+    config, weights, vocabulary = checkpoint_files(checkpoint)
     dimensions = read_config(config)
+    if (tokens := len(read_vocabulary(vocabulary))) > dimensions.vocab_size:
+        what = f"vocab.txt has {tokens:,} tokens, and the network's embedding {dimensions.vocab_size:,} rows"
+        raise InputError(what, where=vocabulary, fix="put the vocab.txt of this checkpoint there")
     state = pytorch.read_checkpoint(weights)
     is_nvidias = any(map(_NVIDIAS_OWN.search, state))
     full = network(dimensions, exact_gelu=dimensions.hidden_act == "gelu" and not is_nvidias)
