@@ -1,6 +1,7 @@
 """Which inputs are made up for a model's first request, and what is said if it refuses them; and
 only the batches of a warm-up are promised to be fast."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,14 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
+from tests.helpers import settings
+from tests.user_models.repositories import COMPLETING, write_model
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
+from tritonproof.cases import cases_of
+from tritonproof.host.targets import CPU
+from tritonproof.run.available_models import models_of
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.repository_case import AcceptedSamples, send_first_request
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
@@ -63,6 +71,21 @@ def test_oversized_row_is_not_tried(shape: Any, lengths: list[int], error: Any, 
     with pytest.raises(error, match=said):
         ask(server, Tensor("IN", "FP32", shape))
     assert server.lengths == lengths
+
+
+def test_samples_have_inputs_that_only_the_server_adds(tmp_path: Path) -> None:
+    declared = "input [{ name: 'IN', data_type: TYPE_FP32, dims: [ 3 ] }]"
+    more = 'config.add_input({"name": "MASK", "data_type": "TYPE_FP32", "dims": [3]}); config.add_input'
+    masked = COMPLETING.replace("config.add_input", more)
+    write_model(tmp_path / "repository", "masked", masked, declared)
+    (tmp_path / "samples").mkdir()
+    np.savez(tmp_path / "samples" / "x.npz", IN=np.ones(3), MASK=np.zeros(3))
+    options = {name: str(tmp_path / name) for name in ("repository", "results")}
+    given = settings(samples=[str(tmp_path / "samples")], **options)
+    with models_of(given) as available:
+        (case,) = cases_of(CPU, 1, available.selectable)
+        with ModelRun(case.model, CPU, SuiteRun(given, available)) as shared, CaseRun(case, shared) as run:
+            assert run.samples.read([0])["MASK"].tolist() == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,9 @@ def _describe_and_ask(
         several = labels is None and model.exchange == "single"
         return samples_in_folder(model, scope.settings.samples.by_model(models).get(name), several=several)
 
-    samples = shared_samples or user_samples(requested)
+    samples = shared_samples
+    if model_from_config.is_complete(models[name].config):  # or else the server may add inputs
+        samples = samples or user_samples(requested)  # refused before anything is loaded
     described = load_model(server, models[name], models, scope.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
