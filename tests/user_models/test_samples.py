@@ -166,9 +166,16 @@ def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
     fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in TOKENS]
     cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
     assert cut.read([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
-    write_tokenizer(tmp_path / "model", most_tokens=2)
-    cut = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
-    assert cut.read([0, 1])["input_ids"].shape == (2, 2)
+    right, left = [[1, 2, 0], [1, 2, 1]], [[0, 1, 2], [2, 2, 1]]
+    for side, written, expected in (
+        ("right", "{}", right),
+        ("left", "{}", left),
+        ("right", '{"padding_side": "left", "truncation_side": "left"}', left),
+    ):
+        write_tokenizer(tmp_path / "model", most_tokens=3, side=side)
+        (tmp_path / "model" / "tokenizer_config.json").write_text(written)
+        cut = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
+        assert cut.read([0, 1])["input_ids"].tolist() == expected
 
 
 def cut_off(path: Path) -> None:

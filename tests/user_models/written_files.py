@@ -40,15 +40,17 @@ def names(error: InputError, *parts: object) -> bool:
     return bool(error.fix) and all(str(part) in str(error) for part in parts)
 
 
-def write_tokenizer(folder: Path, *, pads: bool = True, most_tokens: int | None = None) -> None:
-    """Write a tokenizer of two words, as Hugging Face's library does."""
+def write_tokenizer(
+    folder: Path, *, pads: bool = True, most_tokens: int | None = None, side: str = "right"
+) -> None:
+    """Write a tokenizer of two words, which pads and cuts at one side, as Hugging Face's library does."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)
     words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     if pads:
-        words.enable_padding(pad_id=0, pad_token="[PAD]")
+        words.enable_padding(pad_id=0, pad_token="[PAD]", direction=side)
     if most_tokens is not None:
-        words.enable_truncation(most_tokens)
+        words.enable_truncation(most_tokens, direction=side)
     words.save(str(folder / "tokenizer.json"))

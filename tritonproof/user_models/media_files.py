@@ -220,20 +220,26 @@ def _encode(
     written = files_given.read_json(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
+    truncation, padding = encoder.truncation or {}, encoder.padding
     # Without one the library writes 1e30.
-    limits = written.get("model_max_length"), (encoder.truncation or {}).get("max_length")
+    limits = written.get("model_max_length"), truncation.get("max_length")
     valid = (limit for limit in limits if isinstance(limit, int) and 1 <= limit <= _MAX_LENGTH)
     limit = next(valid, _MAX_TOKENS)
     fixed = min((tensor.shape[0] for tensor in inputs if tensor.shape[0] != ANY), default=None)
     cap = fixed or settings.max_length or limit
-    encoder.enable_truncation(cap)
     fills = fixed is not None or settings.padding == "max_length"
-    padding, token = encoder.padding, written.get("pad_token")
+    token = written.get("pad_token")
     token = token.get("content") if isinstance(token, dict) else token
     if padding is None and isinstance(token, str) and (number := encoder.token_to_id(token)) is not None:
         padding = {"pad_id": number, "pad_token": token}
-    if padding is not None:
-        encoder.enable_padding(**{**padding, "length": cap if fills else None, "pad_to_multiple_of": None})
+    # As in Hugging Face's own library, the settings' sides come before those of tokenizer.json.
+    with readable("the tokenizer's settings", config, _EXPORT):
+        side = written.get("truncation_side") or truncation.get("direction", "right")
+        encoder.enable_truncation(cap, direction=side)
+        if padding is not None:
+            side = written.get("padding_side") or padding.get("direction", "right")
+            length = {"length": cap if fills else None, "pad_to_multiple_of": None}
+            encoder.enable_padding(**{**padding, **length, "direction": side})
     pairs = [tuple(text.split("\t", 1)) if "\t" in text else text for text in texts]
     with readable("a text by the tokenizer", path, _EXPORT):
         encoded = list(encoder.encode_batch(pairs))
