@@ -39,12 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog=tool_command("train"), description="Train a micro model and write its weights.")
     model_help = f"the model to train: {', '.join(recipes)}"
     parser.add_argument("model", metavar="MODEL", choices=sorted(recipes), help=model_help)
-    output_help = "the file for the weights (default: the model's own weights file, which is replaced)"
+    output_help = "the .safetensors file for the weights (default: the model's own, which is replaced)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output_help)
     options = parser.parse_args(arguments)
     model = recipes[options.model]
     output = options.output or model.weights
     assert output is not None
+    if output.suffix != ".safetensors":
+        fix = f"Name it {output.stem}.safetensors"
+        parser.error(f"{output}: weights are written as safetensors, and read back by this suffix. {fix}")
     try:
         disk.make_folder(output.parent)  # now, so that an error does not come after minutes of training
     except OSError as error:

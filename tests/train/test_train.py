@@ -66,11 +66,12 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     assert any((committed[name] != trained[name]).any() for name in committed), "the committed weights"
 
 
-@pytest.mark.parametrize("name", ["", "file/weights"])
+@pytest.mark.parametrize("name", ["folder.safetensors", "file/w.safetensors", "w.pt", "w.SAFETENSORS"])
 def test_unusable_output_is_refused_before_training(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "folder.safetensors").mkdir()
     monkeypatch.setattr(train, "train", lambda *_: pytest.fail("it trains"))
     with pytest.raises(SystemExit, match="4"):
         train.main([RECIPES[0].name, "--output", str(tmp_path / name)])
