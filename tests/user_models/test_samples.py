@@ -14,7 +14,7 @@ from tests.helpers import present
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
-from tritonproof.user_models.network_samples import split_samples
+from tritonproof.user_models.network_samples import split_samples, synthetic_samples
 from tritonproof.user_models.samples import read_samples, sized_inputs
 
 LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
@@ -235,6 +235,11 @@ def test_samples_of_two_lengths_are_refused_with_both_files(tmp_path: Path) -> N
     files = (tmp_path / "RIGHT" / name for name in ("a.npy", "b.npy"))
     with pytest.raises(InputError, check=lambda error: names(error, *files)):
         read_samples(tmp_path, (RIGHT,))
+
+
+@pytest.mark.parametrize(("numbers", "count"), [(4, 64), (1 << 20, 8), (1 << 24, 4)])
+def test_fewer_of_large_samples_are_made_up(numbers: int, count: int) -> None:
+    assert len(synthetic_samples((Tensor("X", "FP32", (numbers,)),), {}, 16)) == count
 
 
 def test_sample_is_read_on_demand(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from tritonproof.user_models.samples import CALIBRATION, read_samples, sized_inp
 
 VARIABLE_LENGTHS = (16, 224)
 """The lengths to try for variable dimensions: of a short text, and of ImageNet's pictures."""
-_MAX_SAMPLES, MIN_SAMPLES = 64, 4
+_MAX_SYNTHETIC, MIN_SYNTHETIC = 64, 4
 _MAX_BYTES = 1 << 26
-"""The most bytes of all samples together, unless MIN_SAMPLES take more."""
+"""The most bytes of all generated samples together, unless MIN_SYNTHETIC take more."""
 _MAX_NUMBERS = 1 << 26
 """The most numbers of a sample, as many as in four volumes of 256 x 256 x 256: generating and sending them
 takes a gigabyte. A text takes the memory of eight numbers."""
@@ -34,7 +34,7 @@ def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], leng
         what = f"a sample takes {numbers:,} numbers, and {_MAX_NUMBERS:,} are the most that are made up"
         fix = "give samples, one small enough to be held in memory a few times"
         raise InputError(what, where="inputs that are made up, without samples", fix=fix)
-    count = max(MIN_SAMPLES, min(_MAX_SAMPLES, _MAX_BYTES // max(1, 8 * numbers)))
+    count = max(MIN_SYNTHETIC, min(_MAX_SYNTHETIC, _MAX_BYTES // max(1, 8 * numbers)))
 
     def load(chosen: Sequence[int]) -> Arrays:
         rows = [_row(sized, indices, index) for index in chosen]
@@ -66,7 +66,7 @@ def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> di
 
 _HELD_BACK = 4
 """One sample of this many calibrates INT8 and is not evaluated, unless there is a calibration folder."""
-MIN_SAMPLES = 8
+MIN_TO_SPLIT = 8
 """The fewest samples for which some are held back to calibrate."""
 
 
@@ -78,7 +78,7 @@ def split_samples(
     if (folder / CALIBRATION).is_dir():
         calibration = read_samples(folder / CALIBRATION, sized_inputs(inputs, samples), tokenizer=tokenizer)
         return samples.ids, samples, calibration
-    if len(samples) < MIN_SAMPLES or not calibrates:
+    if len(samples) < MIN_TO_SPLIT or not calibrates:
         return samples.ids, samples, None
 
     def some(chosen: Sequence[int]) -> Samples:

@@ -25,7 +25,7 @@ from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
 from tritonproof.user_models.metrics import class_axis, metric_of, threshold_of
-from tritonproof.user_models.network_samples import MIN_SAMPLES, VARIABLE_LENGTHS, synthetic_samples
+from tritonproof.user_models.network_samples import MIN_SYNTHETIC, VARIABLE_LENGTHS, synthetic_samples
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
 from tritonproof.user_models.value_files import shape_text
 
@@ -91,7 +91,7 @@ def _model_of(
             options.samples, rows, tokenizer, calibrates=interface.has_products
         )
     no_int8 = (
-        f"INT8 is calibrated on samples that are not evaluated: give {network_samples.MIN_SAMPLES} or more "
+        f"INT8 is calibrated on samples that are not evaluated: give {network_samples.MIN_TO_SPLIT} or more "
         f"with --samples, or some in a folder {CALIBRATION} beside them"
     )
     if not interface.has_products:
@@ -298,7 +298,7 @@ def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interf
     for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:
         samples = synthetic_samples(inputs, interface.indices, length)
         try:
-            for index in range(MIN_SAMPLES):  # the few values of the first may fit by chance
+            for index in range(MIN_SYNTHETIC):  # the few values of the first may fit by chance
                 _run(network, samples.read([index]), "inputs that were made up for it")
             return samples
         except InputError as error:
