@@ -17,16 +17,18 @@ from tritonproof.spec import NetworkModel
 from tritonproof.user_models.model_files import imported_models
 
 SOURCES = {
-    "mine.py": "",
+    "mine.py": "import deep.er.still",
     "beside.py": "",
     "deep/__init__.py": "",
-    "deep/er/still.py": "",
+    "deep/er/still.py": "from spaces.layers import conv",
+    "spaces/layers/conv.py": "",
     "plain_folder/inside.py": "",
     "no-package/tool.py": "",
     "data/list.csv": "",
+    "data/large/tool.py": "",
     ".#mine.py": "an editor's lock",
 }
-IMPORTABLE = set(SOURCES) - {"no-package/tool.py", "data/list.csv", ".#mine.py"}
+IMPORTABLE = set(SOURCES) - {"no-package/tool.py", "data/list.csv", "data/large/tool.py", ".#mine.py"}
 
 
 @pytest.fixture

@@ -22,15 +22,24 @@ _ASSIGNED = re.compile(rf"^{MODELS_VARIABLE}\s*[:=]".encode(), re.MULTILINE)
 
 
 def importable_files(source: Path) -> list[Path]:
-    """The Python files that may change a file's models: itself, those beside it, and in packages below."""
-    pending, files = [source.parent], list[Path]()
-    for folder in pending:
+    """The Python files that may change a file's models: itself, those beside it, and in packages below. A
+    folder without such files is a namespace package only if their code has its name, as it may hold data."""
+    pending, unnamed, files, words = [source.parent], list[Path](), list[Path](), set[str]()
+    while pending:
+        folder = pending.pop()
         with readable("the folder", f"{OPTION} {source}", "make it readable"):
             importable = [path for path in sorted(folder.iterdir()) if path.stem.isidentifier()]
             modules = [path for path in importable if path.suffix == ".py" and path.is_file()]
-            if modules:
+            for module in modules:
+                words.update(re.findall(r"\w+", module.read_text("utf-8", "replace")))
+            if modules or folder.name in words:
                 pending += (path for path in importable if path.is_dir())
+            else:
+                unnamed.append(folder)
         files += modules
+        if not pending:  # what was read later may have named what came before
+            pending = [folder for folder in unnamed if folder.name in words]
+            unnamed = [folder for folder in unnamed if folder.name not in words]
     return files
 
 
