@@ -104,12 +104,13 @@ def test_size_of_a_picture_is_that_when_upright(tmp_path: Path) -> None:
     assert read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).read([0])["X"].shape == (1, 3, 8, 4)
 
 
-def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("std", ["2", "[2.0]", "[1, 1, 2]"])
+def test_settings_file_normalizes_pictures(std: str, tmp_path: Path) -> None:
     (tmp_path / "calibration").mkdir()
     for name in ("p.png", "calibration/p.png"):
         picture(tmp_path / name, np.full((6, 6, 3), (10, 20, 30), np.uint8))
-    settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\nstd = [1, 1, 2]\n'
-    (tmp_path / "samples.toml").write_text(settings)
+    settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\n'
+    (tmp_path / "samples.toml").write_text(f"{settings}std = {std}\n")
     both = split_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),), None, calibrates=True)[1:]
     for rows in (present(samples).read([0])["X"] for samples in both):
         assert rows.shape == (1, 3, 2, 5)

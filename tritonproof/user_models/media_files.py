@@ -21,6 +21,7 @@ SAMPLES_TOML = "samples.toml"
 _MAX_LENGTH = 1 << 20
 """The most pixels of a side, and the most tokens of a text."""
 _Length = Annotated[int, msgspec.Meta(ge=1, le=_MAX_LENGTH)]
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,9 +38,9 @@ class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The order of three channels."""
     scale: float | None = None
     """The factor of pixels from 0 to 255; None for 1/255 for floating-point inputs, and for 1 for others."""
-    mean: tuple[float, ...] = (0.0,)
+    mean: float | tuple[float, ...] = 0.0
     """Subtracted from each value: one number for all channels, or one for each."""
-    std: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = (1.0,)
+    std: _Positive | tuple[_Positive, ...] = 1.0
     """Divides each value: one number for all channels, or one for each."""
 
 
@@ -94,8 +95,8 @@ def read_pictures(
         fix = f"change layout below [image] in {SAMPLES_TOML}, or give NumPy's files"
         raise InputError(what, where=folder, fix=fix)
     for name, values in (("mean", settings.mean), ("std", settings.std)):
-        if len(values) not in (1, channels):
-            what = f"{name} has {len(values)} numbers for {channels} channels"
+        if np.size(values) not in (1, channels):
+            what = f"{name} has {np.size(values)} numbers for {channels} channels"
             fix = "give one number, or one for each channel"
             raise InputError(what, where=folder / SAMPLES_TOML, fix=fix)
     samples = []
