@@ -54,12 +54,6 @@ def test_changed_build_is_refused_and_hand_made_one_is_not(built: CaseBuild, tmp
         baseline_builds.check_unchanged(baseline, built.folder)
 
 
-def test_invalid_configuration_error_names_its_file(built: CaseBuild) -> None:
-    (built.folder / "config.pbtxt").write_text("max_batch_size: many")
-    with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):
-        baseline_builds.config_of(built.folder)
-
-
 def test_each_build_keeps_own_settings(built: CaseBuild) -> None:
     other = baseline_builds.config_of(built.folder)
     other.instance_group[0].count = 2

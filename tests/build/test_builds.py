@@ -161,22 +161,6 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
 
 
-@pytest.mark.parametrize(
-    ("source", "changed"),
-    [("model.py", "model.py"), ("__init__.py", "__init__.py"), ("__init__.py", "architecture.py")],
-)
-def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) -> None:
-    (tmp_path / source).write_text("a = 1")
-    (tmp_path / changed).write_text("a = 1")
-    conversions: list[str] = []
-    case = case_with(writing("converted", conversions))
-    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, defined_in=tmp_path / source))
-    build(case, tmp_path)
-    (tmp_path / changed).write_text("a = 2")
-    build(case, tmp_path)
-    assert len(conversions) == 2
-
-
 def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) -> None:
     """All files of the suite's models decide an INT8 build."""
     source = tmp_path / "models" / "resnet50.py"

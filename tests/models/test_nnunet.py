@@ -31,9 +31,6 @@ def test_lightning_checkpoint_matches_recorded_outputs(tmp_path: Path) -> None:
     nvidia_checkpoints.assert_recorded(logits[0, :, 5::21, 3::11, 3::11], "nnunet")
     assert classes.dtype == torch.int64
     assert torch.equal(classes, logits.argmax(dim=1))
-    assert weights.trained
-    assert weights.weights_source == f"fold2.ckpt, sha256 {weights.digest[:12]}"
-    assert not weights.network.training
 
 
 @pytest.mark.parametrize("absent", [(), (2,), (1, 2, 3)], ids=str)

@@ -9,7 +9,6 @@ from tests import toy
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import input_data
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples
@@ -53,8 +52,6 @@ def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     assert [len(group) for group in (samples, *samples.other_shapes)] == [3, 2, 1]
     assert samples.read([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
     assert list(samples.other_shapes[0].ids) == ["x-0002", "x-0005"]
-    with pytest.raises(InputError):
-        read_samples(folder, (VARIABLE,))
 
 
 def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
