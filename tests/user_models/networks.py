@@ -10,13 +10,11 @@ WORDS = 12
 
 
 def save(path: Path, graph: str, **weights: np.ndarray) -> Path:
-    """Write a graph, given in the syntax of onnx.parser."""
+    """Write a graph, given in the syntax of onnx.parser. Its nodes have no names, as ONNX allows."""
     from onnx import numpy_helper, parser, save_model
 
     header = '<ir_version: 9, opset_import: ["" : 13, "ai.onnx.ml" : 2]>'
     model = parser.parse_model(f"{header}\nnetwork {graph}")
-    for number, node in enumerate(model.graph.node):
-        node.name = f"node{number}"
     model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in weights.items())
     path.parent.mkdir(parents=True, exist_ok=True)
     save_model(model, str(path))
@@ -44,6 +42,17 @@ def within_function(path: Path) -> Path:
     model.graph.node[0].domain, model.graph.node[0].op_type = "own", "Dense"
     save_model(model, str(path))
     return path
+
+
+def within_branches(path: Path) -> Path:
+    """x, [batch, 4], to scores by one of two products, each in a graph within the node that chooses it."""
+    graph = """(float[batch, 4] x) => (float[batch, 3] scores) {
+        total = ReduceSum<keepdims = 0>(x)
+        large = Greater(total, zero)
+        scores = If(large) <then_branch = then() => (float[batch, 3] a) { a = MatMul(x, weights) },
+            else_branch = otherwise() => (float[batch, 3] b) { b = MatMul(x, weights) }>
+    }"""
+    return save(path, graph, weights=_random(4, 3), zero=np.zeros((), np.float32))
 
 
 def convolution(path: Path) -> Path:

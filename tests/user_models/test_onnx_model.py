@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from tests import toy
@@ -13,7 +14,7 @@ from tests.user_models import networks
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.accuracy.ledger import why_no_score
 from tritonproof.accuracy.limits import case_limits, stage_limits
-from tritonproof.base.errors import InputError
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build.configuration import model_config
 from tritonproof.cases import profile_of
 from tritonproof.host.targets import CPU
@@ -82,6 +83,21 @@ def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
     path = networks.within_function(tmp_path / "function.onnx")
     assert "onnx-int8" not in model_of("mine", OnnxOptions(path, tmp_path / "more")).excluded
+
+
+def test_int8_quantises_products_of_nodes_without_names_or_fails(tmp_path: Path) -> None:
+    samples = networks.texts(tmp_path / "texts", 12), networks.rows(tmp_path / "rows", 12)
+    attention, branching = (
+        model_of("mine", OnnxOptions(write(tmp_path / f"{folder.name}.onnx"), folder))
+        for write, folder in zip((networks.tokens, networks.within_branches), samples, strict=True)
+    )
+    converted(attention, tmp_path / "int8.onnx", "int8")
+    nodes = onnx.load(str(tmp_path / "int8.onnx")).graph.node
+    origins = {name: node.op_type for node in nodes for name in node.output}
+    factors = [origins[name] for node in nodes if node.op_type == "MatMul" for name in node.input]
+    assert factors == 4 * ["DequantizeLinear"]
+    with pytest.raises(ProofError, match="nothing to quantise"):
+        converted(branching, tmp_path / "int8.onnx", "int8")
 
 
 def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
@@ -217,10 +233,8 @@ def without_weights(folder: Path) -> OnnxOptions:
 
 
 def weights_elsewhere(folder: Path) -> OnnxOptions:
-    import onnx as library
-
     path = networks.apart(folder / "inner" / "net.onnx")
-    model = library.load(str(path), load_external_data=False)
+    model = onnx.load(str(path), load_external_data=False)
     for entry in model.graph.initializer[0].external_data:
         if entry.key == "location":
             entry.value = "../weights.data"

@@ -75,7 +75,9 @@ def export(job: ConversionJob, path: Path) -> None:
 
 
 def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
-    """Quantise a file to INT8: per-channel weights, ranges from training samples. Raises ProofError."""
+    """Quantise a file to INT8: per-channel weights, ranges from training samples. Raises ProofError if ONNX
+    Runtime cannot, or finds nothing to quantise: the file would be FP32's, and as fast."""
+    import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -85,6 +87,7 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
         with quietly():
             job.on_progress("prepare for quantisation")
             quant_pre_process(str(exact), str(prepared), skip_symbolic_shape=True)
+            _give_names(prepared)
             job.on_progress("calibrate")
             quantize_static(
                 str(prepared),
@@ -105,12 +108,26 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
         onnx_networks.open_network(path)
     except InputError as error:
         raise _quantisation_error(job, f"what it writes it does not open: {error.what}") from error
+    nodes = onnx.load(str(path)).graph.node
+    if all(node.op_type != "QuantizeLinear" for node in nodes):
+        raise _quantisation_error(job, "it finds nothing to quantise in the main graph")
 
 
 def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
     fix = "leave INT8 out: -k 'not int8'; or quantise it and give that file with --onnx and --tolerance"
     what = f"ONNX Runtime cannot quantise the network to INT8: {why}"
     return ProofError(what, where=job.model.name, fix=fix)
+
+
+def _give_names(path: Path) -> None:
+    """Give each node of a file a name of its own. Nodes are excluded by their names, which several may share:
+    without a name, they all have the empty one."""
+    import onnx
+
+    model = onnx.load(str(path))
+    for index, node in enumerate(model.graph.node):
+        node.name = f"{index}_{node.name}"
+    onnx.save(model, str(path))
 
 
 def _too_fine_for_8_bits(path: Path) -> list[str]:
