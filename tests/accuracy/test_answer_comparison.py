@@ -59,6 +59,7 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
     "rows swapped": (ROWS, lambda rows: rows[::-1]),
     "a row missing": (ROWS, lambda rows: rows[:1]),
     "another type": (ROWS, lambda rows: rows.astype(np.int64)),
+    "another type of nothing": (TEXTS[:, :0], lambda rows: rows.astype(np.float64)),
     "numbers swapped": (ROWS[:, 0], lambda rows: rows[::-1]),
     "texts swapped": (TEXTS, lambda rows: rows[::-1]),
     "a text missing": (TEXTS, lambda rows: rows[:, :1]),

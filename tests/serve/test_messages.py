@@ -1,10 +1,14 @@
 """Tensors of every Triton type have the computed size and round trip; conversations with a real Triton are compared."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tritonclient import grpc, http
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from tests.helpers import present
@@ -16,7 +20,7 @@ from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.repository_case import send_first_request
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.launch import serve
-from tritonproof.serve.messages import raw_content
+from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
@@ -41,6 +45,18 @@ def test_tensor_types_have_computed_size_and_round_trip(datatype: str) -> None:
 def test_string_size_is_at_least_its_length_prefix() -> None:
     texts = np.array([[b"", b"four"]], object)
     assert len(raw_content(texts, "BYTES")) == Tensor("X", "BYTES", (2,)).row_bytes + len(b"four")
+
+
+@pytest.mark.parametrize("datatype", ["BYTES", "INT64", "BF16"])
+def test_output_without_elements_keeps_its_type(datatype: str) -> None:
+    output: dict[str, Any] = {"name": "X", "datatype": datatype, "shape": [1, 0]}
+    body = json.dumps({"outputs": [{**output, "parameters": {"binary_data_size": 0}}]}).encode()
+    response = service_pb2.ModelInferResponse()
+    response.outputs.add(**output)
+    results = http.InferResult.from_response_body(body, header_length=len(body)), grpc.InferResult(response)
+    read = [present(read_output(result, "X")) for result in results]
+    expected = np.empty((1, 0), triton_to_np_dtype(datatype))
+    assert [(values.dtype, values.shape) for values in read] == 2 * [(expected.dtype, expected.shape)]
 
 
 _SEQUENCE = """

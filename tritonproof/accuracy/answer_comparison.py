@@ -348,6 +348,8 @@ def _wrong_answer(
     if actual is None or np.shape(actual) != np.shape(expected):
         shape = "no row of this sample" if actual is None else str(np.shape(actual))
         return WrongAnswer(sample, name, expected=str(np.shape(expected)), actual=shape)
+    if not np.size(actual):  # of the same shape, and of another type
+        return WrongAnswer(sample, name, expected=str(expected.dtype), actual=str(actual.dtype))
     if spread is not None and actual.dtype.kind == "f":
         errors = beyond_rounding(differences(actual, expected), spread, 0.0)
         errors = errors if errors.any() else ~np.isfinite(actual)
