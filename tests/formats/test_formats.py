@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from tests.formats.converting import SETTINGS, Small, converted_by, job_of, samples_of
@@ -107,9 +108,35 @@ class Refused(nn.Module):
         return x.flatten(1)
 
 
-def test_torchscript_error_is_one_line(job: ConversionJob, tmp_path: Path) -> None:
+class Branching(nn.Module):
+    """A network that branches on its data."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x if x.sum() > 0 else x
+
+
+class Pairing(nn.Module):
+    """A network that is right only for the batch size of the example inputs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(2, -1) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("ts-script", Refused), ("onnx", Branching), ("pt2", Branching), ("pt2", Pairing)],
+)
+def test_refused_network_is_an_error_of_one_line(
+    name: str,
+    refused: type[nn.Module],
+    job: ConversionJob,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "small" and "\n" not in e.what):
-        FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
+        FORMATS[name].convert(dataclasses.replace(job, network=refused()), tmp_path / "artifact")
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
 
 
 FOR_CPUS = {"onnxruntime": "1.31.1"}

@@ -11,7 +11,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from tests.formats.converting import SETTINGS, Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
@@ -159,30 +158,6 @@ def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> 
     assert "no-such-compiler" in str(pt2.PT2.why_missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert pt2.PT2.why_missing("cpu", None, "fp32") is None
-
-
-class Branching(nn.Module):
-    """A network that branches on its data."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return 2 * x if x.sum() > 0 else x
-
-
-class Pairing(nn.Module):
-    """A network that is right only for the batch size of the example inputs."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(2, -1) * 2
-
-
-@pytest.mark.parametrize("refused", [Branching, Pairing])
-def test_unexportable_network_is_refused_in_one_line(
-    refused: type[nn.Module], model: NetworkModel, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(ProofError, check=lambda e: e.where == model.name and "\n" not in e.what):
-        pt2.convert(job_of(model, refused()), tmp_path / "model.pt2")
-    assert list(tmp_path.iterdir()) == []
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def export(job: ConversionJob, path: Path) -> None:
-    """Write one ONNX file with a dynamic batch. A given network is copied; several files make a folder."""
+    """Write one ONNX file with a dynamic batch. A given network is copied; several files make a folder.
+    Raises ProofError if the network cannot be exported."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
         write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network
@@ -59,19 +60,27 @@ def export(job: ConversionJob, path: Path) -> None:
     network, inputs = pytorch.network_and_inputs(job)
     batch = torch.export.Dim("batch", min=1, max=max(2, job.max_batch_size))
     job.on_progress("export")
-    with quietly():
-        torch.onnx.export(
-            network,
-            inputs,
-            str(path),
-            input_names=[tensor.name for tensor in job.model.inputs],
-            output_names=[tensor.name for tensor in job.model.outputs],
-            dynamic_shapes=tuple({0: batch} for _ in inputs),
-            opset_version=OPSET,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
+    try:
+        with quietly():
+            torch.onnx.export(
+                network,
+                inputs,
+                str(path),
+                input_names=[tensor.name for tensor in job.model.inputs],
+                output_names=[tensor.name for tensor in job.model.outputs],
+                dynamic_shapes=tuple({0: batch} for _ in inputs),
+                opset_version=OPSET,
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        # Its own message is advice on how to debug the exporter; the cause says what is wrong.
+        what = f"PyTorch cannot export the model to ONNX: {error_line(str(error.__cause__ or error))}"
+        fix = (
+            "--full-trace shows the whole message; if the model cannot have the format, name it in `excluded`"
         )
+        raise ProofError(what, where=job.model.name, fix=fix) from error
 
 
 def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
