@@ -10,6 +10,7 @@ import pytest
 
 from tests.gates.made_up_model import (
     CASE_LIMITS,
+    IDS,
     LIMITS,
     ROWS,
     WIDE,
@@ -149,8 +150,16 @@ BATCH_FAULTS: dict[str, AnswerRule] = {
 
 @pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
 def test_batch_faults_are_found_by_batches_gate_alone(fault: AnswerRule) -> None:
-    assert "answers differ" in gate("batches", fault, limits=WIDE)[0].fault
     assert gate("repeated", fault, limits=WIDE)[0].fault == ""
+    for limits, expected_from in ((WIDE, "in an earlier batch of this size"), (LIMITS, "alone")):
+        served = served_model(rule=fault)
+        singles = ask_one_by_one(served, CaseLimits(limits, limits))
+        finding = GATES["batches"].check(gate_context(served, singles))
+        assert finding.result.fault.endswith(expected_from)
+        mismatch = present(finding.mismatch)
+        assert mismatch.batch[mismatch.row] in finding.result.fault
+        assert [IDS.index(name) for name in mismatch.batch] in [samples for samples, _ in served.asked]
+        assert len(mismatch.batch) > 1
 
 
 def test_batch_size_kernels_may_round_differently() -> None:

@@ -70,12 +70,13 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     its neighbours nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
-    findings: list[AnswerFinding[AnswerComparison]] = []
+    with_alone: list[AnswerFinding[AnswerComparison]] = []
+    by_position: list[AnswerFinding[AnswerComparison]] = []
     sent = varied = 0
 
     def compare_kept() -> None:
         nonlocal sent
-        findings.append(compare_all(singles.expected, answers, singles.kernel_limits))
+        with_alone.append(compare_all(singles.expected, answers, singles.kernel_limits))
         sent += len(answers)
         answers.clear()
 
@@ -87,7 +88,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
         first, *others = served.ask([base, *with_others])
         varied += bool(others)
         answers += [first, *others]
-        findings += [_compare_positions(served, singles, first, answer) for answer in others]
+        by_position += [_compare_positions(served, singles, first, answer) for answer in others]
         if sum(content_size_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
@@ -100,13 +101,17 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     answers += [*before.values(), *answers_at_once]
     if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in answers_at_once)
-        findings += [_compare_positions(served, singles, *pair) for pair in pairs]
+        by_position += [_compare_positions(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_finding("batches", context, answer_comparison.merge_findings(findings), sent, text)
+    # An answer that is wrong beside the lone one comes first: it is wrong by itself.
+    finding = answer_comparison.merge_findings([*with_alone, *by_position])
+    is_alone = any(part.result.wrong for part in with_alone) or not finding.result.wrong
+    expected_from = "alone" if is_alone else "in an earlier batch of this size"
+    return gate_finding("batches", context, finding, sent, text, expected_from)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -130,15 +135,20 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
 ) -> AnswerFinding[AnswerComparison]:
-    """Compare two batches of one size where both have the same sample at a position, within the noise."""
+    """Compare two batches of one size where both have the same sample at a position, within the noise. The
+    finding names a wrong answer with the whole batch `after` in which it was."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
         return answer_comparison.merge_findings([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
-    ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
-    outputs, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
-    expected = ExpectedOutputs(ids, outputs, spreads, range(len(rows)))
-    return compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.noise_limits)
+    batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
+    outputs, actual = ({name: out[rows] for name, out in side.outputs.items()} for side in (before, after))
+    expected = ExpectedOutputs([batch[row] for row in rows], outputs, spreads, range(len(rows)))
+    finding = compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.noise_limits)
+    if finding.mismatch is None:
+        return finding
+    mismatch = dataclasses.replace(finding.mismatch, batch=batch, row=int(rows[finding.mismatch.row]))
+    return dataclasses.replace(finding, mismatch=mismatch)
 
 
 def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFinding[AnswerComparison] | None:

@@ -169,8 +169,8 @@ class AnswerComparison(Struct, frozen=True):
     """The sample whose answers differ most."""
     first_wrong: WrongAnswer | None = None
     expected_from: Text = "alone"
-    """Where the expected answers are from: alone, the server's to single requests; in process, the converted
-    model's; recorded; or by another repository or Triton."""
+    """Where the expected answers are from: alone, the server's to single requests, or in an earlier batch; in
+    process, the converted model's; recorded; or by another repository or Triton."""
     tells_apart: bool = True
     """Whether samples get answers that differ by more than rounding; swapped ones would else go unnoticed."""
 
