@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import io
 import os
 import re
@@ -11,18 +12,23 @@ from typing import Any
 
 import pytest
 
-from tests import toy
+from fixtures.steps import STEPS
+from tests import sample_records, toy
 from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import ROOT, present, settings
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
+from tritonproof.gates import GATES
+from tritonproof.gates.context import GateContext
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import prepared_case
+from tritonproof.record.schema import AnswerComparison, GateResult
+from tritonproof.run import prepared_case, proving
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -115,6 +121,27 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
     integers = dataclasses.replace(MODEL, outputs=(dataclasses.replace(MODEL.outputs[0], dtype="INT32"),))
     with pytest.raises(AccuracyError, match="is FP32, and declared INT32"):
         assert run_of(prepare(case=toy.case(integers))).answer_check
+
+
+@pytest.mark.parametrize(("fault", "at_the_end"), [("", ["repeated"]), ("row-0 differs", [])])
+def test_samples_are_repeated_after_all_other_requests_unless_they_had_other_answers(
+    fault: str, at_the_end: list[str], run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+
+    def check(name: str, _context: GateContext) -> AnswerFinding[GateResult]:
+        checked.append(name)
+        return AnswerFinding(GateResult(name, 1, "", fault, answer_comparison=AnswerComparison(1)))
+
+    for name, gate in GATES.items():
+        monkeypatch.setitem(GATES, name, dataclasses.replace(gate, check=functools.partial(check, name)))
+    monkeypatch.setattr(proving, "evaluate", lambda _run: (sample_records.accuracy(), None))
+    run = run_of(prepare())
+    proving.prove_accuracy(run)
+    for step in (step for step in STEPS if step in GATES and step != "reload"):
+        proving.run_gate(run, step)
+    of_ledger, later = ["in-flight", "batches", "repeated"], ["transport", "declared", "largest-batch"]
+    assert checked == [*of_ledger, *later, *at_the_end]
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])
