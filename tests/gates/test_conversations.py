@@ -62,6 +62,18 @@ def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
         compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)
 
 
+@pytest.mark.parametrize(
+    ("count", "fault"), [(1, ""), (0, "no answer has the output MORE, which is declared")]
+)
+def test_only_some_answers_may_lack_an_output(count: int, fault: str) -> None:
+    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
+        rows = [request.rows["IN"] for request in requests]
+        return [[{"OUT": row, "MORE": row} if n < count else {"OUT": row}] for n, row in enumerate(rows)]
+
+    model = dataclasses.replace(MODEL, outputs=(*MODEL.outputs, Tensor("MORE", "FP32", (1,))))
+    assert compare_conversations(cast(Any, None), model, SAMPLES, 1, send).fault == fault
+
+
 def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "converse", lambda _server, _model, requests: [[] for _ in requests])
     nothing: Any = None

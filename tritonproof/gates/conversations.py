@@ -34,7 +34,8 @@ def compare_conversations(
 ) -> GateResult:
     """Send the same requests three times, and those of a sequence a fourth time, in turns with another
     sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
-    third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
+    third time, and be in some answer. Raises ProofError if a request is refused, AccuracyError if an output
+    is not as declared."""
     is_sequence = model.exchange == "sequence"
     requests = _requests(model, samples)
     first, second, third = [_by_number(send(server, model, requests)) for _time in range(3)]
@@ -53,7 +54,10 @@ def compare_conversations(
         difference = _difference(first, _by_number(in_turns), allowed, "beside another sequence")
     if not difference:
         _require_declared(model, first)
-    fault = f"the same requests got different answers: {difference}" if difference else ""
+    lacking = ", ".join(sorted({tensor.name for tensor in model.outputs}.difference(*first.values())))
+    fault = f"no answer has the output {lacking}, which is declared" if lacking else ""
+    if difference:
+        fault = f"the same requests got different answers: {difference}"
     return GateResult("conversation", rounds * len(requests), tried, fault)
 
 
