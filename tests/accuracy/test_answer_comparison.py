@@ -150,6 +150,24 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     assert compared(expected, given, range(12), WIDE).wrong == 1
 
 
+ORDER = np.argsort(-CLASSES["SCORES"], axis=1)
+CHOICES: dict[str, tuple[np.ndarray, bool]] = {
+    "the best": (ORDER[:, 0], True),
+    "the best three": (ORDER[:, :3], True),
+    "the best of three rows of four": (np.where(np.arange(12) < 3, -1, ORDER[:, 0]), False),
+    "a mask with the best in its corner": (np.pad(ORDER[:, :1], ((0, 0), (0, 9))), False),
+    "a small mask with the best in its corner": (np.pad(ORDER[:, :1], ((0, 0), (0, 2))), False),
+    "the best three in another order": (ORDER[:, [0, 2, 1]], False),
+    "nothing": (ORDER[:, :0], False),
+}
+
+
+@pytest.mark.parametrize(("values", "are_classes"), CHOICES.values(), ids=CHOICES)
+def test_classes_are_the_indices_of_the_largest_scores_alone(values: np.ndarray, are_classes: bool) -> None:
+    expected = expect(IDS[:12], {"SCORES": CLASSES["SCORES"], "OUT": values})
+    assert expected.score_output_of == ({"OUT": ("SCORES", 1)} if are_classes else {})
+
+
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
     """Two classes have the same score, up to FP32's noise."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
@@ -177,24 +195,6 @@ def test_place_of_a_mask_may_differ_only_if_its_scores_tie() -> None:
 
         assert wrong(scores, tied) == 0
         assert (wrong(scores, (mask + 1) % 3), wrong(scores[:, ::-1], tied)) == (6, 6)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "axis"),
-    [
-        ({"SCORES": ROWS, "CLASS": ROWS.argmax(axis=1)}, 1),
-        ({"SCORES": ROWS, "CLASS": np.argsort(-ROWS, axis=1)[:, :3]}, 1),
-        ({"SCORES": ROWS, "CLASS": np.stack([ROWS.argmax(axis=1), *2 * [np.arange(20) % 4]], axis=1)}, None),
-        ({"SCORES": ROWS[:, :, None], "CLASS": ROWS.argmax(axis=1)[:, None]}, 1),
-        ({"SCORES": ROWS, "CLASS": np.zeros((20, 0), np.int64)}, None),
-        ({"SCORES": ROWS, "CLASS": np.zeros((20, 100), np.int64)}, None),
-    ],
-)
-def test_integers_are_classes_if_all_are_indices_of_the_largest_scores(
-    outputs: Arrays, axis: int | None
-) -> None:
-    classes = expect([str(number) for number in range(20)], outputs).score_output_of
-    assert classes == ({} if axis is None else {"CLASS": ("SCORES", axis)})
 
 
 def test_few_integers_of_a_long_output_may_differ() -> None:

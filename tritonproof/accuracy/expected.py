@@ -78,10 +78,12 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
         is_of_rows = scores.ndim == 2 and classes[:1].size <= count
         if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
             indices = as_indices(classes, scores, axis)
-            best = scores.argmax(axis=axis, keepdims=True)
-            if indices.shape != best.shape:
-                best = np.argsort(-scores, axis=1, kind="stable")[:, : indices.shape[1]]
-            if (indices == best).mean() >= _CLASS_SHARE:
+            known = indices.clip(0, count - 1)
+            chosen, largest = np.take_along_axis(scores, known, axis), scores.max(axis=axis, keepdims=True)
+            if chosen.shape != largest.shape:
+                largest = np.sort(scores, axis=1)[:, ::-1][:, : chosen.shape[1]]
+            # Scores, not indices, are compared: equal scores have no order.
+            if ((indices == known) & (chosen == largest)).mean() >= _CLASS_SHARE:
                 return axis
     return None
 
