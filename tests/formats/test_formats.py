@@ -123,15 +123,10 @@ class Pairing(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("name", "refused"),
-    [("ts-script", Refused), ("onnx", Branching), ("pt2", Branching), ("pt2", Pairing)],
+    ("name", "refused"), [("ts-script", Refused), ("onnx", Branching), ("pt2", Branching), ("pt2", Pairing)]
 )
 def test_refused_network_is_an_error_of_one_line(
-    name: str,
-    refused: type[nn.Module],
-    job: ConversionJob,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    name: str, refused: type[nn.Module], job: ConversionJob, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ProofError, check=lambda e: e.where == "small" and "\n" not in e.what):
         FORMATS[name].convert(dataclasses.replace(job, network=refused()), tmp_path / "artifact")

@@ -44,17 +44,6 @@ def within_function(path: Path) -> Path:
     return path
 
 
-def within_branches(path: Path) -> Path:
-    """x, [batch, 4], to scores by one of two products, each in a graph within the node that chooses it."""
-    graph = """(float[batch, 4] x) => (float[batch, 3] scores) {
-        total = ReduceSum<keepdims = 0>(x)
-        large = Greater(total, zero)
-        scores = If(large) <then_branch = then() => (float[batch, 3] a) { a = MatMul(x, weights) },
-            else_branch = otherwise() => (float[batch, 3] b) { b = MatMul(x, weights) }>
-    }"""
-    return save(path, graph, weights=_random(4, 3), zero=np.zeros((), np.float32))
-
-
 def convolution(path: Path) -> Path:
     """images, [batch, 3, 5, 5], through one convolution to maps, [batch, 2, 3, 3]."""
     graph = "(float[batch, 3, 5, 5] images) => (float[batch, 2, 3, 3] maps) { maps = Conv(images, weights) }"

@@ -1,5 +1,6 @@
 """An ONNX file as a model: interface, samples and builds."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,18 +87,18 @@ def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
 
 
 def test_int8_quantises_products_of_nodes_without_names_or_fails(tmp_path: Path) -> None:
-    samples = networks.texts(tmp_path / "texts", 12), networks.rows(tmp_path / "rows", 12)
-    attention, branching = (
-        model_of("mine", OnnxOptions(write(tmp_path / f"{folder.name}.onnx"), folder))
-        for write, folder in zip((networks.tokens, networks.within_branches), samples, strict=True)
-    )
+    texts = networks.texts(tmp_path / "texts", 12)
+    attention = model_of("mine", OnnxOptions(networks.tokens(tmp_path / "tokens.onnx"), texts))
     converted(attention, tmp_path / "int8.onnx", "int8")
     nodes = onnx.load(str(tmp_path / "int8.onnx")).graph.node
     origins = {name: node.op_type for node in nodes for name in node.output}
     factors = [origins[name] for node in nodes if node.op_type == "MatMul" for name in node.input]
     assert factors == 4 * ["DequantizeLinear"]
+    negative = model_of("mine", OnnxOptions(networks.through(tmp_path / "neg.onnx", "Neg", 4)))
+    evaluation = negative.samples("evaluation", None, None)
+    calibrated = dataclasses.replace(negative, samples=lambda *_arguments: evaluation)
     with pytest.raises(ProofError, match="nothing to quantise"):
-        converted(branching, tmp_path / "int8.onnx", "int8")
+        converted(calibrated, tmp_path / "int8.onnx", "int8")
 
 
 def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:

@@ -43,8 +43,7 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def export(job: ConversionJob, path: Path) -> None:
-    """Write one ONNX file with a dynamic batch. A given network is copied; several files make a folder.
-    Raises ProofError if the network cannot be exported."""
+    """Write one ONNX file with a dynamic batch, or a given network's files to a folder. Raises ProofError."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
         write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network
@@ -76,11 +75,7 @@ def export(job: ConversionJob, path: Path) -> None:
             )
     except torch.onnx.OnnxExporterError as error:
         # Its own message is advice on how to debug the exporter; the cause says what is wrong.
-        what = f"PyTorch cannot export the model to ONNX: {error_line(str(error.__cause__ or error))}"
-        fix = (
-            "--full-trace shows the whole message; if the model cannot have the format, name it in `excluded`"
-        )
-        raise ProofError(what, where=job.model.name, fix=fix) from error
+        raise pytorch.refusal(job, "PyTorch's exporter to ONNX", error.__cause__ or error) from error
 
 
 def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
@@ -96,7 +91,7 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
         with quietly():
             job.on_progress("prepare for quantisation")
             quant_pre_process(str(exact), str(prepared), skip_symbolic_shape=True)
-            _give_names(prepared)
+            excluded = _exclude_too_fine(prepared)
             job.on_progress("calibrate")
             quantize_static(
                 str(prepared),
@@ -106,7 +101,7 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
                 per_channel=True,
                 activation_type=QuantType.QUInt8,
                 weight_type=QuantType.QInt8,
-                nodes_to_exclude=_too_fine_for_8_bits(prepared),
+                nodes_to_exclude=excluded,
                 reduce_range=int8_weight_bits() < 8,
             )
     except InputError:
@@ -128,37 +123,24 @@ def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
     return ProofError(what, where=job.model.name, fix=fix)
 
 
-def _give_names(path: Path) -> None:
-    """Give each node of a file a name of its own. Nodes are excluded by their names, which several may share:
-    without a name, they all have the empty one."""
+def _exclude_too_fine(path: Path) -> list[str]:
+    """Give each node of a file a name of its own, as several may share one, or have none; and return those of
+    the nodes for which 8 bits are too few: each Softmax, which may have a thousand probabilities, and the
+    nodes between it and the matrix products before it, such as attention's mask, whose -3e38 would stretch
+    the range so far that all other values become one."""
     import onnx
 
     model = onnx.load(str(path))
     for index, node in enumerate(model.graph.node):
         node.name = f"{index}_{node.name}"
     onnx.save(model, str(path))
-
-
-def _too_fine_for_8_bits(path: Path) -> list[str]:
-    """The names of the nodes for which 8 bits are too few: each Softmax, which may have a thousand
-    probabilities, and the nodes between it and the matrix products before it, such as attention's mask, whose
-    -3e38 would stretch the range so far that all other values become one."""
-    import onnx
-
-    graph = onnx.load(str(path), load_external_data=False).graph
-    made_by = {name: node for node in graph.node for name in node.output}
-    softmax = [node for node in graph.node if node.op_type == "Softmax"]
-    excluded = {node.name for node in softmax}
-    pending = [name for node in softmax for name in node.input]
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop()
-        node = made_by.get(name)
-        if node is not None and name not in seen and node.op_type not in onnx_networks.PRODUCTS:
-            excluded.add(node.name)
-            pending += node.input
-        seen.add(name)
-    return sorted(excluded)
+    excluded, inputs = list[str](), set[str]()
+    for node in reversed(model.graph.node):  # each stands after the nodes whose outputs it takes
+        leads_to_softmax = inputs.intersection(node.output) and node.op_type not in onnx_networks.PRODUCTS
+        if node.op_type == "Softmax" or leads_to_softmax:
+            excluded.append(node.name)
+            inputs.update(filter(None, node.input))
+    return excluded
 
 
 def _calibration_batches(job: ConversionJob, samples: Samples) -> Iterator[Any]:

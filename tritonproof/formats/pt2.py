@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.frameworks import error_line, pytorch, quietly
+from tritonproof.base.errors import NotAvailableError
+from tritonproof.frameworks import pytorch, quietly
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.spec import ConversionJob, Device, Format
 
@@ -77,9 +77,7 @@ def _explain(error: Exception, job: ConversionJob) -> Exception:
         what = "needs the CUDA toolkit's headers, which PyTorch's own packages lack"
         fix = "install the CUDA toolkit of torch.version.cuda, and set CUDA_HOME to its folder"
         return NotAvailableError(what, where=job.model.name, fix=fix)
-    what = f"AOTInductor cannot convert the model: {error_line(text)}"
-    fix = "--full-trace shows the whole message; if the model cannot have the format, name it in `excluded`"
-    return ProofError(what, where=job.model.name, fix=fix)
+    return pytorch.refusal(job, "AOTInductor", error)
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tritonproof.base.errors import ProofError
-from tritonproof.frameworks import error_line, pytorch
+from tritonproof.frameworks import pytorch
 from tritonproof.spec import ConversionJob, Format
 
 
@@ -69,12 +68,8 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
                 compiled = script_of(job, _laid_out(network, job), inputs)
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             # TorchScript refuses a model with any of these errors. A full disk's OSError is none of them.
-            raise ProofError(
-                f"TorchScript cannot convert the model: {error_line(str(error))}",
-                where=job.model.name,
-                fix="--full-trace shows the whole message; its compiler needs `x: torch.Tensor` in "
-                "annotations. A model that cannot have the format names it in `excluded`",
-            ) from error
+            hint = "; its compiler needs annotations such as `x: torch.Tensor`"
+            raise pytorch.refusal(job, "TorchScript", error, hint) from error
         job.on_progress("freeze")
         # Through memory: PyTorch's own file writer ends the whole process when the disk is full.
         buffer = io.BytesIO()

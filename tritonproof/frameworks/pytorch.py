@@ -19,8 +19,9 @@ import numpy as np
 
 from tritonproof.base import commands
 from tritonproof.base.disk import file_digest
-from tritonproof.base.errors import InputError
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt
+from tritonproof.frameworks import error_line
 from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
 from tritonproof.safe_io.files import check_regular, readable
@@ -264,6 +265,13 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
     rows = samples.read([0, 1 % len(samples)])
     inputs = tuple(torch.from_numpy(rows[tensor.name]).to(job.device) for tensor in job.model.inputs)
     return network, inputs
+
+
+def refusal(job: ConversionJob, converter: str, error: BaseException, hint: str = "") -> ProofError:
+    """The error to raise for a `converter`'s own, which may be long, with a hint at what it needs."""
+    what = f"{converter} cannot convert the model: {error_line(str(error))}"
+    fix = f"--full-trace shows the whole message{hint}; a model without the format names it in `excluded`"
+    return ProofError(what, where=job.model.name, fix=fix)
 
 
 def in_precision(network: "torch.nn.Module", precision: str, device: str = "cpu") -> "torch.nn.Module":
