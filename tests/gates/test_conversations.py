@@ -15,13 +15,28 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.client.streams import StreamedAnswers, StreamedRequest
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import compare_conversations
+from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server
-from tritonproof.spec import Exchange, Model, Tensor
+from tritonproof.spec import Exchange, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once
 from tritonproof.user_models.onnx_model import user_tolerance
 
 MODEL = toy.model(outputs=(Tensor("OUT", "FP32", (1,)),), exchange="sequence")
 SAMPLES = toy.samples_of({"IN": np.arange(2, dtype=np.float32)[:, None]})
+Answering = Callable[[int, StreamedRequest], StreamedAnswers]
+"""The answers to a request, by its number since the start."""
+
+
+def result_of(
+    answering: Answering, model: Model = MODEL, samples: Samples = SAMPLES, at_once: int = 1
+) -> GateResult:
+    """The gate's result for a model that answers in this way."""
+    numbers = itertools.count()
+
+    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
+        return [answering(next(numbers), request) for request in requests]
+
+    return compare_conversations(cast(Any, None), model, samples, at_once, send)
 
 
 @pytest.mark.parametrize(
@@ -55,23 +70,18 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
-        return [[{"OUT": wrong}] for _request in requests]
-
     with pytest.raises(AccuracyError):
-        compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)
+        result_of(lambda *_request: [{"OUT": wrong}])
 
 
-@pytest.mark.parametrize(
-    ("count", "fault"), [(1, ""), (0, "no answer has the output MORE, which is declared")]
-)
-def test_only_some_answers_may_lack_an_output(count: int, fault: str) -> None:
-    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
-        rows = [request.rows["IN"] for request in requests]
-        return [[{"OUT": row, "MORE": row} if n < count else {"OUT": row}] for n, row in enumerate(rows)]
+@pytest.mark.parametrize(("count", "named"), [(1, False), (0, True)])
+def test_output_that_all_answers_lack_is_a_fault(count: int, named: bool) -> None:
+    def answers(number: int, request: StreamedRequest) -> StreamedAnswers:
+        names = ("OUT", "MORE") if number % 16 < count else ("OUT",)
+        return [dict.fromkeys(names, request.rows["IN"])]
 
     model = dataclasses.replace(MODEL, outputs=(*MODEL.outputs, Tensor("MORE", "FP32", (1,))))
-    assert compare_conversations(cast(Any, None), model, SAMPLES, 1, send).fault == fault
+    assert ("MORE" in result_of(answers, model).fault) == named
 
 
 def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +93,6 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
 
 # --- simulated models ---------------------------------------------------------------------------------------
 
-Answering = Callable[[int, StreamedRequest], StreamedAnswers]
-"""The answers to a request, by its number since the start."""
 SIX = toy.samples_of({"IN": np.arange(6, dtype=np.float32)[:, None] + np.array([1, 2, 3], np.float32)})
 
 
@@ -141,14 +149,7 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
     tolerant = dataclasses.replace(model, tolerances={"": user_tolerance(0.05, 1.0)})
 
     def passes(answering: Answering, model: Model = model) -> bool:
-        numbers = itertools.count()
-
-        def send(
-            _server: Server, _model: Model, requests: Sequence[StreamedRequest]
-        ) -> list[StreamedAnswers]:
-            return [answering(next(numbers), request) for request in requests]
-
-        return not compare_conversations(cast(Any, None), model, SIX, send=send).fault
+        return not result_of(answering, model, SIX, 2).fault
 
     assert passes(right)
     assert not passes(fault)

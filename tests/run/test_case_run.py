@@ -2,13 +2,13 @@
 
 import contextlib
 import dataclasses
-import functools
 import io
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,7 +24,6 @@ from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import AnswerComparison, GateResult
@@ -127,21 +126,18 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
 def test_samples_are_repeated_after_all_other_requests_unless_they_had_other_answers(
     fault: str, at_the_end: list[str], run_of: RunOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked: list[str] = []
-
-    def check(name: str, _context: GateContext) -> AnswerFinding[GateResult]:
-        checked.append(name)
-        return AnswerFinding(GateResult(name, 1, "", fault, answer_comparison=AnswerComparison(1)))
-
+    checks = Mock()
     for name, gate in GATES.items():
-        monkeypatch.setitem(GATES, name, dataclasses.replace(gate, check=functools.partial(check, name)))
+        finding = AnswerFinding(GateResult(name, 1, "", fault, answer_comparison=AnswerComparison(1)))
+        getattr(checks, name).return_value = finding
+        monkeypatch.setitem(GATES, name, dataclasses.replace(gate, check=getattr(checks, name)))
     monkeypatch.setattr(proving, "evaluate", lambda _run: (sample_records.accuracy(), None))
     run = run_of(prepare())
     proving.prove_accuracy(run)
     for step in (step for step in STEPS if step in GATES and step != "reload"):
         proving.run_gate(run, step)
     of_ledger, later = ["in-flight", "batches", "repeated"], ["transport", "declared", "largest-batch"]
-    assert checked == [*of_ledger, *later, *at_the_end]
+    assert [call[0] for call in checks.mock_calls] == [*of_ledger, *later, *at_the_end]
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])

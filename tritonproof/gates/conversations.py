@@ -33,9 +33,8 @@ def compare_conversations(
     send: Callable[[Server, Model, Sequence[StreamedRequest]], Sequence[StreamedAnswers]] = converse,
 ) -> GateResult:
     """Send the same requests three times, and those of a sequence a fourth time, in turns with another
-    sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
-    third time, and be in some answer. Raises ProofError if a request is refused, AccuracyError if an output
-    is not as declared."""
+    sequence's, unless the model takes only one at once. Every output must be answered, and repeat within the
+    noise of the third time. Raises ProofError for a refused request, AccuracyError for undeclared answers."""
     is_sequence = model.exchange == "sequence"
     requests = _requests(model, samples)
     first, second, third = [_by_number(send(server, model, requests)) for _time in range(3)]

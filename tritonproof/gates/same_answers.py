@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, compare_answers
+from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, compare_answers, merge_findings
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -37,7 +36,7 @@ def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
     if (lacking := _without_optional(served, singles)) is not None:
         findings.append(lacking)
         text += ", and requests without the optional inputs"
-    whole = answer_comparison.merge_findings(findings)
+    whole = merge_findings(findings)
     return gate_finding("repeated", context, whole, whole.result.count, text)
 
 
@@ -108,7 +107,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
     # An answer that is wrong beside the lone one comes first: it is wrong by itself.
-    finding = answer_comparison.merge_findings([*with_alone, *by_position])
+    finding = merge_findings([*with_alone, *by_position])
     is_alone = any(part.result.wrong for part in with_alone) or not finding.result.wrong
     expected_from = "alone" if is_alone else "in an earlier batch of this size"
     return gate_finding("batches", context, finding, sent, text, expected_from)
@@ -139,15 +138,14 @@ def _compare_positions(
     finding names a wrong answer with the whole batch `after` in which it was."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
-        return answer_comparison.merge_findings([])
+        return merge_findings([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
     outputs, actual = ({name: out[rows] for name, out in side.outputs.items()} for side in (before, after))
     expected = ExpectedOutputs([batch[row] for row in rows], outputs, spreads, range(len(rows)))
     finding = compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.noise_limits)
-    if finding.mismatch is None:
-        return finding
-    mismatch = dataclasses.replace(finding.mismatch, batch=batch, row=int(rows[finding.mismatch.row]))
+    if (mismatch := finding.mismatch) is not None:
+        mismatch = dataclasses.replace(mismatch, batch=batch, row=int(rows[mismatch.row]))
     return dataclasses.replace(finding, mismatch=mismatch)
 
 
@@ -191,7 +189,7 @@ def compare_servers(
         our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
         findings.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
         samples += len(theirs.by_sample)
-    whole = answer_comparison.merge_findings(findings)
+    whole = merge_findings(findings)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     here, there = (inferred_precision(answers.by_sample.values()) or "fp32" for answers in singles)

@@ -17,7 +17,7 @@ from tritonproof.gates.context import GateContext, wrong_text
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error_type
-from tritonproof.serve.messages import datatype_and_shape, raw_content, read_output
+from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
@@ -129,8 +129,9 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
 
 
 def _output_in_memory(output: Any, content: bytes) -> np.ndarray | None:
-    """An output in shared memory, by the client's description of it."""
-    datatype, shape = datatype_and_shape(output)
+    """An output in shared memory, by the client's description of it, a dictionary over HTTP."""
+    fields = output if isinstance(output, dict) else {"datatype": output.datatype, "shape": output.shape}
+    datatype, shape = fields["datatype"], list(fields["shape"])
     # Texts have no fixed size.
     size = 0 if datatype == "BYTES" else Tensor("", datatype, ()).row_bytes * math.prod(shape)
     return values_of(content[:size], datatype, shape)
