@@ -287,6 +287,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), at(1000, accuracy=None), WORSE, 4),  # which has not been measured
         (at(1000), at(1000, accuracy=LOWER), WORSE, 4),
+        (at(1000), at(1000, accuracy=None, build=sample.random_weights().build), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
         (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
         (at(1000), at(1000, points=(point(16),)), WORSE, 4),
@@ -324,20 +325,15 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (at(1000, points=(), failures=(NO_LOAD,)), RIGHT, 4),
         (at(1000, points=(), failures=(structs.replace(NO_LOAD, test="test_efficiency"),)), RIGHT, 0),
         (at(500, conversion=None), RIGHT, 4),
-    ],
-    ids=[
-        "worse and slower",
-        "samples alone",
-        "its load failed",
-        "another test failed",
-        "its speed is hidden",
+        (at(1000, accuracy=LOWER), RIGHT, 0),  # by samples that all are as right as before
+        (at(1000, accuracy=structs.replace(LOWER, samples=1)), RIGHT[:1], 4),
     ],
 )
 def test_worse_accuracy_comes_first(
     tmp_path: Path, after: Record, scores: list[float], status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)
-    store_samples(tmp_path / "after", after, scores)
+    store_samples(tmp_path / "after", after, scores, IDS[: len(scores)])
     assert status_of(tmp_path, at(1000), after, *WORSE) == status
     assert ("offline failed: the served" in capsys.readouterr().out) == bool(after.failures)
 

@@ -335,7 +335,7 @@ def _parser() -> Parser:
     note = (
         "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
         "is shown to be worse or a case no longer passes, and with 4 if the machines differ, or a case, a "
-        "load point whose test failed, or a fallen score cannot be compared"
+        "load point whose test failed, or a fallen or missing score cannot be compared"
     )
     option("--fail-on", choices=("worse",), help=note)
     note = "how much slower a point may be before it counts as slower (default: 0)"

@@ -104,6 +104,21 @@ class ScoreChange(NamedTuple):
     pairs: PairedScores | str
     """The comparison sample by sample, or why there is none."""
 
+    @property
+    def why_unknown(self) -> str:
+        """Why the records leave open whether the score is worse, in words; empty if they do not."""
+        if self.before is None:
+            return ""
+        if self.after is None:
+            return "has a score before alone"
+        if schema.meets(self.better, self.after.served, self.before.served):
+            return ""
+        if isinstance(self.pairs, str):
+            return f"is worse, and not paired by sample: {self.pairs}"
+        leaves_out = self.pairs.only_before or self.pairs.only_after
+        is_open = leaves_out and self.pairs.outcome != "worse"
+        return "is worse, which the samples that are in both do not show" if is_open else ""
+
 
 @dataclass(frozen=True)
 class CaseChange:
@@ -327,10 +342,8 @@ def exit_status(changes: Changes) -> int:
             unknown.append(f"{name}: {case.after.record.why_no_speed}")
         elif not failed.isdisjoint(f"test_{point.scenario}-{point}" for point in case.only_before):
             unknown.append(f"{name}: {unmeasured_text(case.after.record)}")
-        for metric, better, before, after, why in case.scores:
-            has_fallen = before and after and not schema.meets(better, after.served, before.served)
-            if has_fallen and isinstance(why, str):
-                unknown.append(f"{name}: {metric} is worse, and not paired by sample: {why}")
+        open_scores = [score for score in case.scores if score.why_unknown]
+        unknown += [f"{name}: {score.metric} {score.why_unknown}" for score in open_scores]
         points += measured
         pairs += paired
     fails_now = (case.after.record.is_wrong and not case.before.record.is_wrong for case in changes.cases)

@@ -72,8 +72,9 @@ def _settings_text(settings: Iterable[compare.SettingChange]) -> str:
 def _accuracy_cell(case: CaseChange) -> str:
     """The gravest word for any metric, and whether the case passes now or no longer."""
     words = set()
-    for pairs in (score.pairs for score in case.scores):
-        if isinstance(pairs, str):
+    for score in case.scores:
+        pairs = score.pairs
+        if isinstance(pairs, str) or score.why_unknown:
             words.add("not paired")
         else:
             words.add(_ACCURACY[pairs.outcome] if pairs.lost or pairs.gained else "no sample changed")
