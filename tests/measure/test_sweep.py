@@ -221,12 +221,15 @@ def test_each_round_is_saved() -> None:
     assert list(saved[2]) == results(by_point)
 
 
-def test_progress_shows_activity_and_estimate() -> None:
+def test_progress_shows_activity_and_precision_but_no_speed() -> None:
+    """The case may not be proven yet."""
     reports: list[str] = []
     run(SimulatedServer(), on_progress=reports.append)
     activities = [text.partition(",")[0] for text in reports]
     assert activities == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
-    assert "400" in reports[-1]
+    pair = PointState(Side(toy.job(ONLINE)), Side(toy.job(ONLINE)))
+    sweep.sweep_points([pair], PATIENT, run_pass=SimulatedServer().run_pass, on_progress=reports.append)
+    assert {text.partition("points")[2] for text in reports} == {"", "; ± 0.0 %", "; ratio ± 0.0 %"}
 
 
 @pytest.mark.parametrize("certify", [99, None])

@@ -76,7 +76,7 @@ def keep_under_load(
     use and verifies answers; at least for as many passes as growth needs, however long these take.
 
     `answered` returns how many requests of the model the server has answered so far, by default from its
-    statistics. `on_progress` gets the time and the requests so far.
+    statistics. `on_progress` gets the time so far; the requests would tell the speed.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: counts_by_model(job.served.server)[job.served.name][0])  # of requests
@@ -89,8 +89,7 @@ def keep_under_load(
     answers = [one_pass.answers_under_load]
     failed_attempt_count = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
-        spent = f"{DURATION.text(clock() - started)} of {DURATION.text(duration_s)}"
-        on_progress(f"{spent}, {requests[-1]:,.0f} requests")
+        on_progress(f"{DURATION.text(clock() - started)} of {DURATION.text(duration_s)}")
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         failed_attempt_count += len(one_pass.failed_attempts)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.measure import perf_analyzer, point_state, stopping
+from tritonproof.measure import estimates, perf_analyzer, point_state, stopping
 from tritonproof.measure.passes import RunPass
 from tritonproof.measure.plan import MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import StoppingRule
-from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
+from tritonproof.record.quantities import COUNT, HALF_WIDTH
 from tritonproof.record.schema import PointResult
 from tritonproof.spec import OnProgress
 
@@ -146,7 +146,8 @@ def _with_sides(
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
-    """What is next, and the estimate so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
+    """What is next, and how precise the estimate is, such as `pass 3, 0 of 1 points; ± 2.0 %`. The estimate
+    itself is left out, as the case may not be proven yet."""
     count = len(state.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):
@@ -154,7 +155,7 @@ def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) 
         text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"
     if count < 2:
         return text
-    if (compared := point_state.compare_speeds(state, plan)) is not None:
-        return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
-    quantity = LATENCY if state.point.is_at_rate else THROUGHPUT
-    return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state))}"
+    compared = point_state.compare_speeds(state, plan)
+    estimate = point_state.main_estimate(state) if compared is None else compared.ratio
+    half_width = HALF_WIDTH.text(estimates.relative_half_width(estimate))
+    return f"{text}; {'ratio ' if compared else ''}± {half_width}"
