@@ -14,14 +14,13 @@ from tritonproof.run.soaking import soak
 @pytest.mark.step("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
-    result = soak(run)
-    shown = recorder.record(soak=result).soak
-    if wrong := wrong_answers_text(result.answers_under_load):
+    shown = recorder.record(soak=soak(run)).soak
+    assert shown is not None
+    if wrong := wrong_answers_text(shown.answers_under_load):
         raise AccuracyError(wrong)
-    if leaking := leak_sentences(result):
+    if leaking := leak_sentences(shown):
         raise ProofError("; ".join(leaking), where=run.case)
-    if not_shown := undecided_growth(result, "request"):
+    if not_shown := undecided_growth(shown, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    assert shown is not None
     recorder.show(soak_text(shown))
