@@ -110,7 +110,7 @@ def _plots(options: argparse.Namespace) -> int:
     for case, group in groups.items():
         charts, reasons = plots.available(group)
         if not charts:
-            print(f"{case or 'all cases'}: nothing to show: {' '.join(reasons)}")
+            print(visible(f"{case or 'all cases'}: nothing to show: {' '.join(reasons)}"))
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
             disk.write_atomically(picture, plots.draw(chart, theme, options.format))
@@ -138,7 +138,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
     """Name each case whose speed may not be shown, and why."""
     for record in records:
         if record.why_no_speed:
-            print(f"{record.name}: {record.why_no_speed}", file=sys.stderr)
+            print(visible(f"{record.name}: {record.why_no_speed}"), file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -183,7 +183,7 @@ def _trend(options: argparse.Namespace) -> int:
     within = options.within or 50
     worse = trend.worse_shifts(chosen, within, options.known) if options.fail_on else []
     for _, sentence in worse:
-        print(f"worse within the latest {within} runs: {sentence}", file=sys.stderr)
+        print(visible(f"worse within the latest {within} runs: {sentence}"), file=sys.stderr)
     return max((status for status, _ in worse), default=0)
 
 

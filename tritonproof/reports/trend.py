@@ -278,7 +278,8 @@ def picture(series: Sequence[Series]) -> Figure:
             axes.axvline(x, color="C1" if shift.is_worse else "C2", linestyle="--")
             axes.text(x, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
     ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
-    names = [f"{(runs[tick][1].commit or 'no commit')[:9]}\n{runs[tick][1].started[:10]}" for tick in ticks]
+    ends = [runs[tick][1] for tick in ticks]
+    names = [f"{(row.commit or 'no commit')[:9]}\n{visible(row.started[:10])}" for row in ends]
     panels[-1].set_xticks(ticks, names)
     remark = f"; {len(series) - len(drawn)} more series are drawn with -k" if len(series) > len(drawn) else ""
     figure.suptitle(f"From run to run{remark}", x=0.015, ha="left")

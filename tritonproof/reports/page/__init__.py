@@ -141,7 +141,7 @@ def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
     texts = []
     for file, title in configs:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            texts.append((title, visible(disk.content(file, path.parent).decode(errors="replace"))))
+            texts.append((title, disk.content(file, path.parent).decode(errors="replace")))
     return texts
 
 
@@ -165,6 +165,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # Markup is rendered already
     )
     environment.filters["html"] = lambda blocks, level=3: Markup(html(blocks, level))
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
