@@ -28,7 +28,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "NaN": (("build", "size_mib"), "NaN"),
     "a size beyond any": (("build", "size_mib"), "1e300"),
     "a time below zero": (("build", "build_time_s"), "-1"),
-    "a share above one": (("points", 0, "comparison", "allowed_slowdown"), "1.5"),
+    "a share above one": (("points", 0, "comparison", "p_value"), "1.5"),
+    "a slow-down to nothing": (("points", 0, "comparison", "allowed_slowdown"), "1"),
     "a batch of zero": (("points", 0, "point", "batch"), "0"),
     "more instances than a double counts": (("deployment", "instances"), str(2**63)),
     "a latency next to zero": (("points", 0, "passes", 0, "latency_ms", "avg"), "5e-324"),
@@ -52,7 +53,9 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a name longer than any file's": (("case", "model"), '"' + "x" * 250 + '"'),
     "no precision of a conversion": (("case", "precision"), '""'),
     "a load point twice": (("points", 1), json.dumps(LOAD)),
-    "a speed of zero": (("points", 0, "throughput_per_s"), '{"value": 0, "low": 0, "high": 0}'),
+    "a speed next to zero": (("points", 0, "throughput_per_s"), '{"value": 5e-324, "low": 0, "high": 1}'),
+    "a warm-up without loadings": (("model_warmup",), '{"batch": 1, "first_ms": [], "later_ms": []}'),
+    "a warm-up of half loadings": (("model_warmup",), '{"batch": 1, "first_ms": [1, 2], "later_ms": [1]}'),
     "a growth beyond its interval": (("soak", "growth", 0, "slope"), '{"value": -9000, "low": 1, "high": 2}'),
     "a rate of nobody's arrivals": (("points", 0, "point", "request_rate_per_s"), "10"),
     "arrivals of no rate": (("points", 0, "point", "arrivals"), '"poisson"'),
@@ -105,12 +108,12 @@ def test_non_record_is_refused(content: bytes, tmp_path: Path) -> None:
         record_files.read(tmp_path / "gone.json")
 
 
-@pytest.mark.parametrize("what", ["a speed of zero", "a pipe"])
+@pytest.mark.parametrize("what", ["a speed next to zero", "a pipe"])
 @pytest.mark.parametrize("command", READING)
 def test_each_command_refuses_hostile_record_by_file(
     command: str, what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    path = stored(tmp_path / "results", *HOSTILE["a speed of zero"])
+    path = stored(tmp_path / "results", *HOSTILE["a speed next to zero"])
     if what == "a pipe":  # a command must not wait for it
         path.unlink()
         os.mkfifo(path)

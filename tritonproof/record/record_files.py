@@ -196,6 +196,9 @@ def _problems(record: Record) -> _Problems:
     search = record.search
     if search is not None and search.percentile not in search.result.latency_ms:
         yield "search.percentile", "the load point has no latency of that name"
+    warmup = record.model_warmup
+    if warmup is not None and not 0 < len(warmup.first_ms) == len(warmup.later_ms):
+        yield "model_warmup", "each loading has a first_ms and a later_ms"
     for key, part in _parts(record, ""):
         if isinstance(part, schema.Estimate):
             yield from _estimate_problems(part, key)
@@ -239,5 +242,5 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
     slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
     if not estimate.low - slack <= estimate.value <= estimate.high + slack:
         yield key, "the value is not in its interval"
-    if estimate.value <= 0 and not isinstance(estimate, schema.Slope):
-        yield key, "no speed, latency or ratio is zero or below"
+    if estimate.value < 1 / MAX_NUMBER and not isinstance(estimate, schema.Slope):
+        yield key, f"no speed, latency or ratio is below {1 / MAX_NUMBER:g}"

@@ -12,7 +12,7 @@ import msgspec
 from tritonproof.base import disk
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import record_files
-from tritonproof.record.schema import Estimate, FilePart
+from tritonproof.record.schema import Estimate, FilePart, Number
 from tritonproof.reports.phrases import first_of, grouped
 from tritonproof.reports.publishable import Publishable
 
@@ -36,7 +36,7 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
     case: FilePart
     kind: Literal["load", "accuracy", "efficiency"]
     at: str
-    figures: Mapping[str, tuple[float, float, float | None]]
+    figures: Mapping[str, tuple[Number, Number, Number | None]]
     build: str
     triton: str | None = None
     samples: int = 0

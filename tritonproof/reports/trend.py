@@ -87,15 +87,15 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         without_host = (structs.replace(row, host="") for row in rows)
         rows = {row_identity(row): row for row in without_host}.values()
     figures = [
-        (row.host, row.machine, name, row.case, row.at, _run_key(row), row, value)
+        (row.host, row.machine, row.kind, name, row.case, row.at, _run_key(row), row, value)
         for row in sorted(rows, key=_run_key)
         for name, (value, _, _) in row.figures.items()
         if name in _TRACKED and (value > 0 or _TRACKED[name].status == EXIT_ACCURACY)
         if quantities.is_shown(_estimate(row, name))
     ]
-    columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
+    columns = ["host", "machine", "kind", "figure", "case", "at", "run", "row", "value"]
     series = []
-    for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
+    for (host, stamp, _, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:4]):
         tracked = _TRACKED[figure]
         # An accuracy may be zero and does not vary with the machine: its shifts are differences, not ratios.
         is_accuracy = tracked.status == EXIT_ACCURACY

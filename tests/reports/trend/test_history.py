@@ -53,6 +53,7 @@ def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
         {"kind": "guess"},
         {"figures": {"throughput_per_s": [1, 2]}},
         {"figures": {"throughput_per_s": [10**400, 1, 1]}},
+        {"figures": {"throughput_per_s": [1e308, 1, 1]}},
         {"color": "red"},
     ],
 )

@@ -234,9 +234,9 @@ def test_close_shifts_are_both_found() -> None:
         assert [shift.after.commit for shift in item.shifts] == [past.COMMITS[50], past.COMMITS[60]]
 
 
-def test_machines_and_hosts_stay_separate() -> None:
+def test_machines_hosts_and_kinds_stay_separate() -> None:
     fast = past.rows([100.0] * 20)
-    for changes in ({"machine": "ffffffff"}, {"host": "ci-2"}):
+    for changes in ({"machine": "ffffffff"}, {"host": "ci-2"}, {"kind": "efficiency"}):
         other = past.rows([50.0] * 40, **changes)[20:]
         every_series = all_series([*fast, *other])
         assert [len(series.rows) for series in every_series] == [20, 20]

@@ -163,7 +163,7 @@ class SpeedComparison(Struct, frozen=True):
     """The name of the baseline: a commit, a folder, or a Triton with its version."""
     ratio: Annotated[Ratio, SPEED]
     """Speed over the baseline's: throughput, or at a request rate the inverse of the mean latency."""
-    allowed_slowdown: Share
+    allowed_slowdown: Annotated[float, Meta(ge=0, lt=1)]
     """The slow-down that passes: 0.03 allows a ratio of 0.97."""
     verdict: Annotated[Verdict, SPEED]
     """failed: the whole interval lies below the limit, and this is significant among all points of the run;
