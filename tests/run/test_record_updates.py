@@ -149,14 +149,14 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        ({"build": structs.replace(WHOLE.build, digest="77aa")}, {}),
+        ({"build": structs.replace(WHOLE.build, digest="77aa")}, {"failures": (OWN_FAILURE,)}),
         ({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT),
         ({"serving": structs.replace(sample_records.SERVING, shared_memory="none")}, KEPT),
     ],
     ids=["build", "deployment", "serving"],
 )
 def test_another_build_replaces_record(tmp_path: Path, path: Path, changes: Any, kept: Any) -> None:
-    """Another deployment or server keeps the conversion and the failures of the same run alone."""
+    """The failures of the same run stay, and for another deployment or server the conversion."""
     other = structs.replace(FRESH, **changes)
     record_files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
     stored = add(other, tmp_path)

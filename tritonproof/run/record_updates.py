@@ -96,16 +96,16 @@ def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
         blank = structs.replace(blank, price_per_hour=stored.price_per_hour)
     if not blank.build.digest:
         return stored  # the case could not be built: this run has only failures
-    if stored.build.digest != blank.build.digest:
-        return blank
+    is_same_build = stored.build.digest == blank.build.digest
     served_alike = blank.serving is None or stored.serving is None or stored.serving == blank.serving
-    if stored.deployment == blank.deployment and served_alike:
+    if is_same_build and stored.deployment == blank.deployment and served_alike:
         pairs = ((field, getattr(blank, field.name)) for field in structs.fields(blank))
         updates = {field.name: value for field, value in pairs if value not in (field.default, None)}
         return structs.replace(stored, **updates)
-    # A test may fail before it knows the server; its failure is then in the record of an earlier server.
+    # A test may fail before it knows the build or the server; its failure is then in an earlier record.
     own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
-    return structs.replace(blank, conversion=stored.conversion, failures=own)
+    conversion = stored.conversion if is_same_build else blank.conversion
+    return structs.replace(blank, conversion=conversion, failures=own)
 
 
 _ENTRY_KEYS: Mapping[str, Callable[[Any], Any]] = {
