@@ -5,6 +5,7 @@ command line, so that nothing in them is taken for a command. Standard library o
 import hashlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -48,6 +49,12 @@ def lines(given: Mapping[str, str], name: str) -> list[str]:
     return [line for line in (str(entry).strip() for entry in texts) if line]
 
 
+def flag_of(word: str) -> str:
+    """The option in a word of pytest's command line, as ONCE names it: -k of `-k=fp32`, `-kfp32` or `-vk`."""
+    short = re.match("-[lqsvx]*([km])", word)
+    return f"-{short[1]}" if short else word.partition("=")[0].replace("--junitxml", "--junit-xml")
+
+
 def options(given: Mapping[str, str]) -> list[str]:
     """The options for pytest. Their paths are absolute, because pytest runs in another folder. Raises
     ValueError if an input cannot be read, contradicts another, or none names what to prove."""
@@ -76,7 +83,7 @@ def options(given: Mapping[str, str]) -> list[str]:
     if not given.get("GITHUB_STEP_SUMMARY"):
         arguments += ["--summary", str(results / "summary.md")]
     arguments += shlex.split(given.get("PROVE_ARGUMENTS", ""))
-    flags = [word.partition("=")[0] for word in arguments]
+    flags = [flag_of(word) for word in arguments]
     if twice := [flag for flag in ONCE if flags.count(flag) > 1]:
         raise ValueError(f"{' '.join(twice)}: give it once, as an input if it is one; pytest keeps the last")
     return arguments

@@ -129,9 +129,13 @@ def test_invalid_input_is_a_usage_error_and_installs_nothing(
     assert not (tmp_path / "cache").exists()
 
 
-def test_option_that_would_silently_replace_an_input_is_refused() -> None:
-    given = {"PROVE_MODELS": "a.py", "PROVE_SELECTION": "fp32", "PROVE_ARGUMENTS": "-p x -k int8 -m=y -p z"}
-    with pytest.raises(ValueError, match=r"^-k -m: give it once"):
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [("-p x -k int8 -m=y", "-k -m"), ("-xvkint8 -mspeed", "-k -m"), ("--junitxml=x", "--junit-xml")],
+)
+def test_option_that_would_silently_replace_an_input_is_refused(arguments: str, refused: str) -> None:
+    given = {"PROVE_MODELS": "a.py", "PROVE_SELECTION": "fp32", "PROVE_ARGUMENTS": arguments}
+    with pytest.raises(ValueError, match=f"^{refused}: give it once"):
         prove.options(given)
 
 
