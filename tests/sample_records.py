@@ -247,7 +247,6 @@ def complete(**changes: Any) -> Record:
     soak = schema.Soak(load_point("online", 16), 600.0, 300_000, 119, growth, 24, ("a reason",), speed, 500.0)
     damaged = schema.Mark("damaged-passes", "a pass was repeated: 2")
     fields: dict[str, Any] = {
-        "accuracy": accuracy(same_answers=schema.AnswerComparison(96, 0, 2e-7, agreement=1.0)),
         "machine": structs.replace(plain.machine, gpu_uuids=("GPU-1", "GPU-2")),
         "serving": structs.replace(
             SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"torch": "2.5.0a0"}

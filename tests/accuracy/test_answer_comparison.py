@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import compare_all
+from tritonproof.accuracy.answer_comparison import compare_all, merge_comparisons
 from tritonproof.accuracy.expected import expect, expect_by_signature
-from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
@@ -286,27 +284,22 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 # --- several ways to send the samples -----------------------------------------------------------------------
 
 
-def test_worst_gate_counts_in_the_ledger() -> None:
+def test_merged_comparisons_have_the_worst_of_all() -> None:
     good = AnswerComparison(40, 0, 3e-3, 1e-2, 1.0, 1, "a")
     bad = AnswerComparison(30, 4, 2e-3, 1e-4, 0.5, 2, "b", tells_apart=False)
     texts = AnswerComparison(2, agreement=1.0)
 
-    def entry(*gates: AnswerComparison) -> AnswerComparison:
-        return present(with_same_answers(sample_records.accuracy(), gates).same_answers)
-
-    worst = entry(good, bad)
-    assert worst == entry(bad, good)
+    worst = merge_comparisons([good, bad])
+    assert worst == merge_comparisons([bad, good])
     assert (worst.count, worst.left_out, worst.tells_apart) == (70, 3, True)
     assert (worst.agreement, worst.wrong, worst.sample, worst.relative_difference) == (0.5, 4, "b", 2e-3)
     assert worst.limit == 1e-4, "its own, which the difference exceeds"
     tied = AnswerComparison(40, 0, 0.0, agreement=0.4)
     assert difference_text(tied) == "60.00 % of the elements"
-    assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
-    assert entry(texts, texts).relative_difference is None
-    assert entry(texts, good).relative_difference == 3e-3
+    merged = merge_comparisons([tied, bad])
+    assert (merged.agreement, merged.sample) == (0.4, "b")
+    assert merge_comparisons([texts, texts]).relative_difference is None
+    assert merge_comparisons([texts, good]).relative_difference == 3e-3
     nothing, infinite = AnswerComparison(0), AnswerComparison(1, 1, None, 1e-2, 1.0)
-    assert entry(nothing, tied).agreement == 0.4
-    assert entry(tied, infinite, bad).relative_difference is None, "one is not finite"
-    right, wrong = sample_records.accuracy(), sample_records.failed_accuracy()
-    ledgers = ((right, good), (right, bad), (wrong, good))
-    assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]
+    assert merge_comparisons([nothing, tied]).agreement == 0.4
+    assert merge_comparisons([tied, infinite, bad]).relative_difference is None, "one is not finite"

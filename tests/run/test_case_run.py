@@ -8,26 +8,21 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
-from fixtures.steps import STEPS
-from tests import sample_records, toy
+from tests import toy
 from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import ROOT, present, settings
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
-from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
-from tritonproof.gates import GATES
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.record.schema import AnswerComparison, GateResult
-from tritonproof.run import prepared_case, proving
+from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -120,24 +115,6 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
     integers = dataclasses.replace(MODEL, outputs=(dataclasses.replace(MODEL.outputs[0], dtype="INT32"),))
     with pytest.raises(AccuracyError, match="is FP32, and declared INT32"):
         assert run_of(prepare(case=toy.case(integers))).answer_check
-
-
-@pytest.mark.parametrize(("fault", "at_the_end"), [("", ["repeated"]), ("row-0 differs", [])])
-def test_samples_are_repeated_after_all_other_requests_unless_they_had_other_answers(
-    fault: str, at_the_end: list[str], run_of: RunOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checks = Mock()
-    for name, gate in GATES.items():
-        finding = AnswerFinding(GateResult(name, 1, "", fault, answer_comparison=AnswerComparison(1)))
-        getattr(checks, name).return_value = finding
-        monkeypatch.setitem(GATES, name, dataclasses.replace(gate, check=getattr(checks, name)))
-    monkeypatch.setattr(proving, "evaluate", lambda _run: (sample_records.accuracy(), None))
-    run = run_of(prepare())
-    proving.prove_accuracy(run)
-    for step in (step for step in STEPS if step in GATES and step != "reload"):
-        proving.run_gate(run, step)
-    of_ledger, later = ["in-flight", "batches", "repeated"], ["transport", "declared", "largest-batch"]
-    assert [call[0] for call in checks.mock_calls] == [*of_ledger, *later, *at_the_end]
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])

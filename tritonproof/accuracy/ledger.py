@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
-from tritonproof.record.schema import AnswerComparison, Disagreement, Ledger, Limit, Score
+from tritonproof.record.schema import Disagreement, Ledger, Limit, Score
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, NetworkModel, Samples
 
 ONE_SIDED_95 = 1.645
@@ -245,8 +243,3 @@ def worst_items(
     for _, item, why in sorted(candidates, key=lambda entry: (entry[0], served[entry[1]], entry[1])):
         reasons.setdefault(item, why)
     return list(reasons.items())[:MAX_WORST_ITEMS]
-
-
-def with_same_answers(ledger: Ledger, entries: Sequence[AnswerComparison]) -> Ledger:
-    """The ledger with the joint entry of these gates; it passes only if they pass too."""
-    return structs.replace(ledger, same_answers=merge_comparisons(entries))

@@ -31,8 +31,6 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
         if not output.passed:
             text = f"the served output {output.output} is not what the same file gives in process"
             failures.append(f"{text} ({_output_failure(output)})")
-    if ledger.same_answers is not None and ledger.same_answers.wrong:
-        failures.append(same_answers_text(ledger.same_answers))
     return failures
 
 
@@ -173,18 +171,6 @@ def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     if left_out := sum(check.left_out for check in checks):
         text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}; none was wrong."
-
-
-def same_answers_text(answers: schema.AnswerComparison) -> str:
-    """How far answers to one sample differ, however it is sent."""
-    size = difference_text(answers)
-    if not answers.wrong:
-        is_equal = answers.relative_difference == 0 and answers.agreement == 1
-        distance = "equal within rounding" if is_equal else f"{size} apart"
-        return f"answers alone, batched and in flight are {distance}{answer_remarks(answers)}"
-    gap = "no numbers" if answers.relative_difference is None and answers.agreement == 1 else f"{size} apart"
-    ways = "alone, in a batch and with many requests in flight"
-    return f"answers depend on how a sample is sent: {ways} those to {answers.sample} are {gap}"
 
 
 def answer_remarks(answers: schema.AnswerComparison) -> str:

@@ -61,7 +61,6 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         super().__init__(requested, model_run, role, settings)
         self._prepare = prepare
         # What steps have found, for later steps and when they are asked again.
-        self.gate_findings: dict[str, AnswerFinding[GateResult]] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
         self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
         self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None

@@ -11,7 +11,6 @@ from tritonproof.accuracy.ledger import (
     sample_scores,
     score_each_item,
     served_ledger,
-    with_same_answers,
 )
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
@@ -32,15 +31,9 @@ from tritonproof.user_models.model_from_config import sequences_at_once
 
 
 def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
-    """Evaluate the case with its own settings, under dynamic batching. The ledger passes only if each sample
-    also gets the same answer with many requests in flight, in batches, and again after these."""
+    """Evaluate the case with its own settings, under dynamic batching."""
     run.loader.ensure_loaded("online")
-    ledger, every_score = evaluate(run)
-    gates = [run_gate(run, name).result for name in ("in-flight", "batches", "repeated")]
-    if not run.gate_findings["repeated"].result.fault:
-        del run.gate_findings["repeated"]  # its own step runs it again, after those of the other gates
-    comparisons = [gate.answer_comparison for gate in gates if gate.answer_comparison is not None]
-    return with_same_answers(ledger, comparisons), every_score
+    return evaluate(run)
 
 
 def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
@@ -104,17 +97,15 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
 
 
 def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
-    """The finding of a gate such as "batches", kept for when it is asked for again."""
+    """The finding of a gate such as "batches"."""
     run.say("answers without labels", name)
-    if name not in run.gate_findings:
-        gate = GATES[name]
-        with run.hold_machine(exclusive=False):
-            context = run.gate_context  # before a reload, as it has the answers given alone
-            loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-            if gate.needs_configuration and "configuration" in run.prepared.unreported:
-                raise NotAvailableError("the server does not give the configuration and its largest batch")
-            run.gate_findings[name] = gate.check(dataclasses.replace(context, loaded=loaded))
-    return run.gate_findings[name]
+    gate = GATES[name]
+    with run.hold_machine(exclusive=False):
+        context = run.gate_context  # before a reload, as it has the answers given alone
+        loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
+        if gate.needs_configuration and "configuration" in run.prepared.unreported:
+            raise NotAvailableError("the server does not give the configuration and its largest batch")
+        return gate.check(dataclasses.replace(context, loaded=loaded))
 
 
 def _reload(run: CaseRun) -> LoadedAs:

@@ -184,8 +184,6 @@ class Ledger(Struct, frozen=True):
     disagreements: tuple[Disagreement, ...]
     requests: Count
     """The number of requests, of mixed batch sizes and with many in flight."""
-    same_answers: AnswerComparison | None = None
-    """None if no sample was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
     """The differences from the converted model in process; empty for a model that is served as it is."""
@@ -195,7 +193,7 @@ class Ledger(Struct, frozen=True):
         """Whether nothing in the ledger is wrong."""
         parts: tuple[Score | Disagreement | OutputDifference, ...]
         parts = (*self.scores, *self.disagreements, *self.outputs)
-        return all(part.passed for part in parts) and not (self.same_answers and self.same_answers.wrong)
+        return all(part.passed for part in parts)
 
 
 class GateResult(Struct, frozen=True):

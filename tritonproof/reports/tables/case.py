@@ -261,12 +261,10 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
         blocks.append(f"Accuracy: {correctness_text.no_score_text(record)}.")
     if accuracy is not None:
         samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
-        same = accuracy.same_answers
         blocks += [
             f"{samples} samples, sent in {requests} requests of mixed batch sizes with many in flight.",
             table(_LEDGER, accuracy.scores),
             table(_DISAGREEMENTS, accuracy.disagreements),
             _outputs_table("the same file in process", accuracy.outputs),
-            phrases.sentence(correctness_text.same_answers_text(same)) if same else "",
         ]
     return [*blocks, table(_GATES, record.gates)]
