@@ -13,7 +13,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.serve.server import serving_entry
+from tritonproof.serve import server_spec
 
 
 @dataclass(eq=False)
@@ -34,8 +34,21 @@ class Loader:
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
         backend = self.prepared.backend if self.loaded is None else self.loaded.backend
-        shared_memory = self.scope.settings.shared_memory
-        return serving_entry(self.prepared.server, backend, shared_memory) if backend else None
+        return self.serving_by(backend) if backend else None
+
+    def serving_by(self, backend: str) -> schema.Serving:
+        """The record's entry of the server, a backend, and the settings that all load points of it share."""
+        server, image = self.prepared.server, self.prepared.server.image
+        libraries = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
+        return schema.Serving(
+            server.spec.kind,
+            server.version,
+            backend,
+            shared_memory=self.scope.settings.shared_memory,
+            image=image.name if image else None,
+            image_digest=image.digest if image else None,
+            versions={} if backend == "python" else libraries,  # the suite's runtimes use the machine's
+        )
 
     @once
     def served(self) -> ServedModel:

@@ -20,7 +20,6 @@ from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import prepare_to_measure
-from tritonproof.serve.server import serving_entry
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -98,8 +97,7 @@ def results_of(
     """The record's load points; none if build, deployment, machine, Triton or transport are not the run's."""
     if record is None or record.serving is None or record.machine != run.machine:
         return ()
-    serving = serving_entry(run.server, record.serving.backend, run.settings.shared_memory)
-    of_this = digest, deployment, serving
+    of_this = digest, deployment, run.loader.serving_by(record.serving.backend)
     return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
 

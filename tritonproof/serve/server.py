@@ -20,7 +20,7 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.host.processor_use import GpuWatch, watch_gpus
-from tritonproof.record.schema import Deployment, Scenario, Serving
+from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively, tensorrt_of
 from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
@@ -327,13 +327,3 @@ def check_supported(server: Server, case: Case) -> None:
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
     if case.format.backend == TENSORRT_BACKEND and (refusal := engine_refusal(server.tensorrt)):
         raise refusal
-
-
-def serving_entry(server: Server, backend: str, shared_memory: str) -> Serving:
-    """The record's entry of a server and a backend; the suite's runtimes use the machine's libraries."""
-    image = server.image
-    name, digest = (image.name, image.digest) if image else (None, None)
-    versions = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
-    if backend == "python":
-        versions = {}
-    return Serving(server.spec.kind, server.version, backend, shared_memory, name, digest, versions)
