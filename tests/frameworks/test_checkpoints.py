@@ -19,8 +19,9 @@ WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
 
 def refused(path: Path) -> None:
-    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)) as raised:
         read_checkpoint(path)
+    assert (" train " in raised.value.fix) == (not path.exists()), "only missing weights have to be trained"
 
 
 class Exploit:

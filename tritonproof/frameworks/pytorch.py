@@ -94,8 +94,11 @@ def read_checkpoint(path: Path) -> "dict[str, torch.Tensor]":
         "give the .pt, .pth.tar, .ckpt or .safetensors file itself, as published; or write its weights alone "
         'where it was trained: from safetensors.torch import save_model; save_model(model, "x.safetensors")'
     )
-    check_regular(path, what, fix)
     with readable(what, path, fix):
+        if not path.exists():
+            absent_fix = f"check the path, or train the model: {commands.tool_command('train', 'NAME')}"
+            raise InputError("the file of weights does not exist", where=path, fix=absent_fix)
+        check_regular(path, what, fix)
         state: Any = load_file(path) if path.suffix == ".safetensors" else _unpickled(path)
         for wrapper in ("state_dict", "model"):
             if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
