@@ -209,3 +209,10 @@ class GateResult(Struct, frozen=True):
     answer_comparison: AnswerComparison | None = None
     """The differences between answers to one sample; None for a gate that compares no single answers."""
     origin: Origin | None = None
+
+    @property
+    def has_compared(self) -> bool:
+        """Whether answers were compared, be it those of conversations, which are no single answers."""
+        if self.answer_comparison is None:
+            return self.gate in ("conversation", "baseline") and self.requests > 0
+        return self.answer_comparison.count > 0

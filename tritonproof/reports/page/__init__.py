@@ -54,8 +54,7 @@ def status_of(record: Publishable) -> Status:
         return Status("good", "passed")
     if record.case.from_repository:
         answers = [result.answers_under_load for result in record.measured_points]
-        compared = {gate.gate for gate in record.gates} - {"declared", "largest-batch"}
-        if compared or any(part and part.count for part in answers):
+        if any(gate.has_compared for gate in record.gates) or any(part and part.count for part in answers):
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
     why = f"{no_score_text(record)}. The conversion holds."
