@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import ROOT, environments, help_text
 from tritonproof.formats import variant_name, variants_on
-from tritonproof.record.schema import MARKS
+from tritonproof.record.schema import GATE_DEMANDS, MARKS
 from tritonproof.spec import Device
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -60,9 +60,11 @@ def test_readme_lists_all_pages() -> None:
         assert page.name == "README.md" or f"]({name(page)})" in text
 
 
-def test_every_mark_is_documented() -> None:
-    text = (ROOT / "docs" / "reading.md").read_text()
-    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
+def test_every_mark_and_gate_is_documented() -> None:
+    texts = ((ROOT / "docs" / page).read_text() for page in ("reading.md", "how-it-measures.md"))
+    marks, gates = (re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE) for text in texts)
+    assert dict(marks) == MARKS
+    assert [gate for gate, _ in gates] == [*GATE_DEMANDS]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -79,8 +81,6 @@ def test_support_page_lists_formats_and_precisions() -> None:
         for device, cell in zip(("cpu", "cuda"), cells, strict=True)
         for precision in re.findall(r"\b[A-Z]+\d+\b", cell)
     }
-
-    made = {
+    assert listed == {
         (device, variant_name(*variant)) for device in get_args(Device) for variant in variants_on(device)
     }
-    assert listed == made
