@@ -258,7 +258,7 @@ class NetworkModel(Model):
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Why the model lacks a format, by `name` or `name-precision`."""
     train: Callable[..., Mapping[str, Any]] | None = None
-    """Trains the committed weights; may take the number of `steps`, and returns the state dictionary."""
+    """Trains the committed weights in `steps`, a number with a default; returns the state dictionary."""
     weights: Path | None = None
     """The file of the committed weights, which `python -m tritonproof train` writes."""
 

@@ -72,7 +72,8 @@ def broken_limits(run: Run, outputs: Arrays, slack: float = 0.0) -> list[bool]:
 def test_committed_weights_keep_every_limit_and_declaration(name: str) -> None:
     run = committed(name)
     assert not any(broken_limits(run, run.outputs))
-    assert run.model.load_weights(None).weights_source.startswith("trained by recipe, ")
+    source = run.model.load_weights(None).weights_source
+    assert source.startswith("trained by recipe, "), f"{source!r}: see `train` in docs/model-in-python.md"
     for rows in (1, 3):
         outputs = run.model.infer(run.network, {key: values[:rows] for key, values in run.inputs.items()})
         assert list(outputs) == [tensor.name for tensor in run.model.outputs]
