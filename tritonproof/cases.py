@@ -2,18 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from tritonproof import spec
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import (
-    DEFAULT_PROFILES,
-    Case,
-    Device,
-    Format,
-    Model,
-    NetworkModel,
-    ServingProfile,
-    Target,
-)
+from tritonproof.spec import Case, Device, Format, Model, NetworkModel, ServingProfile, Target
 from tritonproof.user_models.model_from_config import AS_IS
 
 
@@ -66,4 +58,4 @@ def _variant(case: Case) -> str:
 def profile_of(model: Model, target: Target) -> ServingProfile:
     """The model's profile for the target, else that for all CPUs or all GPUs, its own or the default."""
     kind = "cpu" if target.device == "cpu" else "gpu"
-    return model.profiles.get(target.name) or model.profiles.get(kind) or DEFAULT_PROFILES[kind]
+    return model.profiles.get(target.name) or model.profiles.get(kind) or spec.DEFAULT_PROFILES[kind]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs, expect
 from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, stage_limits
@@ -22,17 +23,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import Conversion, Deployment, OutputDifference
-from tritonproof.spec import (
-    Arrays,
-    Case,
-    Device,
-    FrameworkModel,
-    Model,
-    NetworkModel,
-    OnProgress,
-    Samples,
-    why_undeclared,
-)
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
 
 
 @dataclass
@@ -214,7 +205,7 @@ def keep_outputs(
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
     for tensor in model.outputs if stage == "framework" else ():
         assert isinstance(model, NetworkModel)
-        if (problem := why_undeclared(tensor, outputs[tensor.name])) is not None:
+        if (problem := spec.why_undeclared(tensor, outputs[tensor.name])) is not None:
             fix = f"correct the outputs of the model {model.name}"
             raise InputError(f"the network's output {problem}", where=model.defined_in, fix=fix)
     for name, values in outputs.items():
