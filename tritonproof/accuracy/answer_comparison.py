@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, as_indices, standardize
+from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, scores_of, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -186,16 +186,13 @@ def _is_tie_of_scores(
     no further apart than twice the tolerance of a score."""
     scores_name, axis = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
-    actual_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
-    largest = scores.shape[axis] - 1
-    classes, expected_classes = (as_indices(values, scores, axis) for values in actual_and_expected)
-    scores_of, expected_scores = (
-        np.take_along_axis(scores, indices.clip(0, largest), axis) for indices in (classes, expected_classes)
-    )
+    actual, expected_rows = answer.outputs[name], expected.outputs[name][answer.sample_indices]
+    apart = np.abs(scores_of(actual, scores, axis) - scores_of(expected_rows, scores, axis))
     max_share, rounding = limits.of_output(scores_name).max_element, limits.rounding * spread.max_magnitude
     tolerance = max_share * float(np.max(spread.column_scales)) + rounding
-    is_tie = (classes >= 0) & (classes <= largest) & (np.abs(scores_of - expected_scores) <= 2 * tolerance)
-    return (is_tie | (classes == expected_classes)).reshape(len(scores), -1).all(axis=1)
+    is_tie = (actual == expected_rows).reshape(len(scores), -1)
+    is_tie |= (apart <= 2 * tolerance).reshape(len(scores), -1)
+    return np.asarray(is_tie.all(axis=1))
 
 
 def compare_answers(

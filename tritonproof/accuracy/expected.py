@@ -65,9 +65,12 @@ class ExpectedOutputs:
         return any(bool((values != values[:1]).any()) for values in discrete)
 
 
-def as_indices(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
-    """The `classes` as indices along the `axis` of `scores`, with as many axes as these."""
-    return classes.astype(np.int64).reshape(*scores.shape[:axis], -1, *scores.shape[axis + 1 :])
+def scores_of(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
+    """The score of each class, an index along the `axis` of `scores`, with as many axes as these; NaN for an
+    index that has none."""
+    indices = classes.astype(np.int64).reshape(*scores.shape[:axis], -1, *scores.shape[axis + 1 :])
+    known = indices.clip(0, scores.shape[axis] - 1)
+    return np.where(indices == known, np.take_along_axis(scores, known, axis), np.nan)
 
 
 def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
@@ -77,13 +80,11 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
         before, count, after = scores.shape[:axis], scores.shape[axis], scores.shape[axis + 1 :]
         is_of_rows = scores.ndim == 2 and classes[:1].size <= count
         if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
-            indices = as_indices(classes, scores, axis)
-            known = indices.clip(0, count - 1)
-            chosen, largest = np.take_along_axis(scores, known, axis), scores.max(axis=axis, keepdims=True)
+            chosen, largest = scores_of(classes, scores, axis), scores.max(axis=axis, keepdims=True)
             if chosen.shape != largest.shape:
                 largest = np.sort(scores, axis=1)[:, ::-1][:, : chosen.shape[1]]
             # Scores, not indices, are compared: equal scores have no order.
-            if ((indices == known) & (chosen == largest)).mean() >= _CLASS_SHARE:
+            if (chosen == largest).mean() >= _CLASS_SHARE:
                 return axis
     return None
 
