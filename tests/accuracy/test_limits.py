@@ -25,7 +25,7 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
     inferred = limits.CaseLimits(given, given, "cpu", min_noise=0.1).inferred([{"y": values}])
     assert limits.inferred_precision([{"y": values}]) == shown
     assert (inferred == limits.CaseLimits(given, given, min_noise=0.1)) is (shown == "")
-    for each in (inferred.same_artifact, inferred.conversion):
+    for each in (inferred.kernels, inferred.conversion):
         assert each.widest.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
@@ -50,7 +50,7 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable_share=1, agreement=1)
-    allowed = limits.case_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).same_artifact
+    allowed = limits.case_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).kernels
     assert allowed.widest.max_element == 1e-4
 
 
@@ -60,7 +60,7 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     outputs = tuple(Tensor(name, "INT64", values.shape[1:]) for name, values in rows.items())
     cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable_share=1.0, agreement=1.0)
     sizes = {name: values.size for name, values in rows.items()}
-    allowed = limits.case_limits(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes).same_artifact
+    allowed = limits.case_limits(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes).kernels
     expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1

@@ -150,9 +150,9 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
         assert limits.of_output("scores") == (0.25, 0.25)
         assert "--tolerance" in limits.source
         assert of_usual.widest.max_element < 0.25
-    assert case_limits(case(wide), "fp32", None, {"scores": 10}).same_artifact.widest.max_element == 0.25
+    assert case_limits(case(wide), "fp32", None, {"scores": 10}).kernels.widest.max_element == 0.25
     of_int8 = case_limits(case(usual, "int8"), "int8", None, {"scores": 10})
-    assert of_int8.conversion.widest.max_element == 2 > of_int8.same_artifact.widest.max_element
+    assert of_int8.conversion.widest.max_element == 2 > of_int8.kernels.widest.max_element
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 

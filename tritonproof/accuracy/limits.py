@@ -105,7 +105,7 @@ class AnswerLimits:
 class CaseLimits:
     """How far an answer of a case may be from another one to the same sample."""
 
-    same_artifact: AnswerLimits
+    kernels: AnswerLimits
     """The limits if the same artifact gave both, perhaps by other kernels."""
     conversion: AnswerLimits
     """The limits if the other answer is of another of the model's formats or precisions."""
@@ -123,8 +123,8 @@ class CaseLimits:
         rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
         numbers = NumberLimits(rule.unknown_largest, rule.unknown_mean)
         shown = AnswerLimits(numbers, rounding=rule.rounding)
-        same_artifact, conversion = self.same_artifact.or_wider(shown), self.conversion.or_wider(shown)
-        return replace(self, same_artifact=same_artifact, conversion=conversion, inferred_on=None)
+        kernels, conversion = self.kernels.or_wider(shown), self.conversion.or_wider(shown)
+        return replace(self, kernels=kernels, conversion=conversion, inferred_on=None)
 
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
@@ -142,11 +142,11 @@ def case_limits(
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
     limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
     stages = (limits(kernels_only=only) for only in (True, False))
-    same_artifact, conversion = (replace(each, min_compared_share=share) for each in stages)
+    kernels, conversion = (replace(each, min_compared_share=share) for each in stages)
     tolerance = tolerance_of(case, arithmetic_precision)
     inferred_on = None if arithmetic_precision or tolerance.is_given else case.answers_on
     min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
-    return CaseLimits(same_artifact, conversion, inferred_on, min_noise)
+    return CaseLimits(kernels, conversion, inferred_on, min_noise)
 
 
 def stage_limits(

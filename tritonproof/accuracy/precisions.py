@@ -30,7 +30,8 @@ class PrecisionRule:
     unknown_mean: float
     """The limit of the mean error by other kernels without a cost, as a share of the mean magnitude."""
     unknown_largest: float
-    """The limit of an element's error in that case, as a share of the spread: ten times the mean."""
+    """The limit of an element's error in that case, as a share of the spread: ten times the mean, in
+    FP32 a hundred."""
     kept_score: float
     """The least share of the framework's score that must be kept, after MLPerf Inference's 99.9 and 99 %."""
 

@@ -141,7 +141,7 @@ def make_single_answers(
 ) -> SingleAnswers:
     """The answers `rows`, with the noise that `repeats` show. More noise than other kernels may cause is a
     fault, and allows nothing more."""
-    kernel_limits = limits.inferred(rows.values()).same_artifact
+    kernel_limits = limits.inferred(rows.values()).kernels
     expected = expect_by_signature(rows, ids)
     differences = (answer_comparison.typical_difference(part, repeats) for part in expected.values())
     noise = max(differences, default=0.0)

@@ -115,7 +115,7 @@ def compare_with_recorded(
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
     both = context.limits.inferred(expected.values()), earlier.limits
     is_same = case_id == earlier.case_id
-    here, there = (limits.same_artifact if is_same else limits.conversion for limits in both)
+    here, there = (limits.kernels if is_same else limits.conversion for limits in both)
     limits = here.or_wider(there).at_least(context.limits.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, context.limits)

@@ -50,7 +50,7 @@ def make_answer_check(
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
     expected = expect_by_signature(rows, data.ids)
-    kernel_limits = limits.inferred(rows.values()).same_artifact.at_least(limits.min_noise)
+    kernel_limits = limits.inferred(rows.values()).kernels.at_least(limits.min_noise)
     return AnswerCheck(expected, kernel_limits)
 
 

@@ -204,7 +204,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             if (problem := why_undeclared(tensor, None if row is None else row[None])) is not None:
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
-        # Noise widens no limit of these: all outputs have the widest, as no cost was measured.
+        # As no cost was measured, these are one limit for all outputs, which noise cannot widen.
         return AnswerCheck(alone.expected, alone.kernel_limits, "alone")
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
