@@ -17,10 +17,10 @@ from tests.helpers import present
 from tests.search import queueing
 from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.schema import LoadPoint, Search
+from tritonproof.record.schema import AnswerComparison, LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import Rerun
@@ -293,3 +293,17 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
     assert (entry.verdict, entry.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.1], ids=["the best", "the runner-up"])
+def test_finalist_that_answers_wrongly_under_load_is_left_out(factor: float) -> None:
+    """Further instances answer wrongly, which only reruns check, and the next promising takes their place."""
+
+    def answers(job: LoadJob, _number: int) -> dict[str, Any]:
+        return {"answers_under_load": AnswerComparison(10, wrong=5 * (job.request_s != 0.005))}
+
+    server = QueueingServer(std=0.02, changes=answers, factor_of_instances=factor)
+    _winner, entry = server.search(SearchGoal(200, 99))
+    assert (entry.deployment.instances, entry.verdict) == (1, "passed")
+    assert present(entry.result.answers_under_load).wrong == 0
+    assert present(entry.lead).value > 2, "than one of another scenario, not of other instances"

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -16,6 +16,7 @@ from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.point_state import PointState
 from tritonproof.record import record_files
 from tritonproof.record.schema import Search
 from tritonproof.run import record_updates
@@ -25,7 +26,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer
+from tritonproof.search.fastest import CandidateMeasurer, RerunError
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.user_models import model_from_config, model_repository
 
@@ -59,16 +60,26 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     say_rerun = functools.partial(run.say, f"{search}: rerun")
     measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun)
 
+    def note_left_out(candidate: Candidate, error: ProofError) -> None:
+        run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+
     def probe(operating_point: OperatingPoint) -> Pass:
         try:
             return measurer.probe(operating_point)
         except ProofError as error:
-            run.progress.note(f"{run.case}: left out: {operating_point.candidate.label}: {error.what}")
+            note_left_out(operating_point.candidate, error)
+            raise
+
+    def measure_again(operating_points: Sequence[OperatingPoint]) -> list[PointState]:
+        try:
+            return measurer.measure_again(operating_points)
+        except RerunError as failed:
+            note_left_out(failed.candidate, failed.error)
             raise
 
     started = time.monotonic()
     try:
-        rerun, entry = fastest.find_fastest(space, goal, probe, measurer.measure_again, plan, say)
+        rerun, entry = fastest.find_fastest(space, goal, probe, measure_again, plan, say)
         winner = rerun.operating_point.candidate
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)

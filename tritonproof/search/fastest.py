@@ -4,8 +4,8 @@ the best again with fresh passes, which did not help to choose it.
 A candidate is a configuration, a deployment for a scenario, with its possible load points. Its trial has
 probes, a few short passes at the load points where they help most. The most promising trials get more; the
 two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
-fresh passes, and lowers a load that does not keep the budget. The functions that measure are arguments, so a
-simulated server works too.
+fresh passes, lowers a load that does not keep the budget, and leaves out what answers wrongly. The functions
+that measure are arguments, so a simulated server works too.
 """
 
 import contextlib
@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from tritonproof import ratios
-from tritonproof.base.errors import ProofError
+from tritonproof.accuracy.answer_comparison import merge_comparisons
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
@@ -69,6 +70,14 @@ class Rerun:
         return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
 
 
+class RerunError(Exception):
+    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
+
+    def __init__(self, candidate: Candidate, error: ProofError) -> None:
+        super().__init__(str(error))
+        self.candidate, self.error = candidate, error
+
+
 def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
@@ -83,7 +92,7 @@ def find_fastest(
     Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
     good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
-    in turns; it raises ProofError if an operating point cannot be measured.
+    in turns. If it raises RerunError, the next promising configuration takes that finalist's place.
 
     Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
     """
@@ -92,13 +101,16 @@ def find_fastest(
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
-    best = trials.finalists(list(tried.values()), goal, _FINALISTS)
+    attempts: list[list[Rerun]] = []
+    while not attempts:
+        finalists = _finalists(list(tried.values()), space, goal)
+        try:
+            attempts = _rerun_best(finalists, goal, measure_again, on_progress)
+        except RerunError as failed:
+            for candidate, trial in tried.items():
+                if candidate.configuration == failed.candidate.configuration:
+                    tried[candidate] = dataclasses.replace(trial, error=failed.error)
     measured = [trial for trial in tried.values() if not trial.error]
-    own_configuration = space.own_scenario, space.own_deployment
-    own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
-    if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
-        best[1:] = own[:1]  # no other takes its place if it cannot be measured
-    attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
     probe_count = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
@@ -158,6 +170,19 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
         capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
+
+
+def _finalists(tried: Sequence[Trial], space: SearchSpace, goal: SearchGoal) -> list[Trial]:
+    """The best trial, and the runner-up or the user's own configuration, to which no other is compared even
+    if it cannot be measured. Raises the first trial's error if none could be."""
+    best = trials.finalists(tried, goal, _FINALISTS)
+    if space.own_scenario is not None:
+        own_configuration = space.own_scenario, space.own_deployment
+        measured = [trial for trial in tried if not trial.error]
+        own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
+        if own[:1] not in (best[:1], best[1:]):
+            best[1:] = own[:1]
+    return best
 
 
 def _rerun_best(
@@ -291,29 +316,42 @@ class CandidateMeasurer:
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them at each, then
         the other half in reverse order, so that a drift of the machine affects all alike, and the last is not
-        loaded twice. Answers are verified. Raises ProofError if a point cannot be measured."""
+        loaded twice. Raises RerunError for the first that cannot be measured or answers wrongly."""
         verified = {point: verifying(self.run_pass) for point in operating_points}
         turns = [(point, 1.0) for point in reversed(operating_points)]
         if len(operating_points) > 1:
             turns = [(point, 0.5) for point in operating_points] + turns
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
-            job = self.load_candidate(operating_point)
-            steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-            budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
-            plan = MeasuringPlan(budget_s=budget_s)
-            is_done = _is_rerun_done(plan, self.goal, operating_point, share)
-            run_pass = verified[operating_point]
-            state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-            say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
-            with self.hold_machine():
-                (state,) = sweep.sweep_points(
-                    [state], plan, is_done=is_done, run_pass=run_pass, on_progress=say
-                )
-            if state.error is not None:
-                raise state.error
-            states[operating_point] = state
+            earlier, run_pass = states.get(operating_point), verified[operating_point]
+            try:
+                states[operating_point] = self._measure_share(operating_point, share, earlier, run_pass)
+            except ProofError as error:
+                raise RerunError(operating_point.candidate, error) from error
         return list(states.values())
+
+    def _measure_share(
+        self, operating_point: OperatingPoint, share: float, earlier: PointState | None, run_pass: RunPass
+    ) -> PointState:
+        """The `earlier` passes at an operating point and fresh ones, until the share of a rerun's budget is
+        spent. Raises ProofError if it cannot be measured, AccuracyError if an answer is wrong."""
+        job = self.load_candidate(operating_point)
+        steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
+        plan = MeasuringPlan(budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
+        is_done = _is_rerun_done(plan, self.goal, operating_point, share)
+        state = earlier or PointState(Side(job), window_s=steady_window_s)
+        say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
+        with self.hold_machine():
+            (state,) = sweep.sweep_points([state], plan, is_done=is_done, run_pass=run_pass, on_progress=say)
+        if state.error is not None:
+            raise state.error
+        if (checks := state.current.answers_under_load) and (answers := merge_comparisons(checks)).wrong:
+            what = f"{answers.wrong} of {answers.count} answers under load are wrong"
+            if (first := answers.first_wrong) is not None:
+                wrong = f"{first.output} is {first.actual}, and {first.expected} {answers.expected_from}"
+                what += f", the first to sample {first.sample}: {wrong}"
+            raise AccuracyError(what, where=job)
+        return state
 
     def _say_rerun(self, scenario: Scenario, now: str) -> None:
         self.on_progress(f"{scenario} {now}")
