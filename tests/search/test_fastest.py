@@ -286,11 +286,12 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
 
     one, none = (SimulatedMeasurer(latency=functools.partial(with_at_most, count)) for count in (1, 0))
     _winner, entry = one.search(SearchGoal(7, 99))
-    assert (entry.deployment.instances, entry.verdict) == (1, "passed")
+    assert (entry.deployment.instances, entry.verdict, entry.own_is_measured) == (1, "passed", True)
     own = structs.replace(OWN, instances=2)
     space = dataclasses.replace(SPACE, own_deployment=own, own_scenario="online")
     _winner, entry = one.search(SearchGoal(7, 99), space)
-    assert (entry.verdict, entry.lead, len(one.reruns[-1])) == ("passed", None, 1)
+    assert (entry.verdict, entry.lead, entry.own_is_measured) == ("passed", None, False)
+    assert len(one.reruns[-1]) == 1
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))
 

@@ -171,6 +171,8 @@ def search_text(search: schema.Search) -> str:
     within = f"{search.percentile} {latency_text} {budget}{due}"
     other = "its own settings" if search.diff else "the runner-up"
     lead = lead_text(search.lead, other) if search.configurations > 1 else "there was no other configuration"
+    if not search.own_is_measured:
+        lead = "its own settings could not be measured"
     return f"{reached} with {within}: {_configuration_text(search)}; {lead}"
 
 

@@ -125,6 +125,7 @@ def find_fastest(
         pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
+        own_is_measured=space.own_scenario is None or bool(_measured_own(tried.values(), space)),
     )
     return winner, entry
 
@@ -176,13 +177,16 @@ def _finalists(tried: Sequence[Trial], space: SearchSpace, goal: SearchGoal) -> 
     """The best trial, and the runner-up or the user's own configuration, to which no other is compared even
     if it cannot be measured. Raises the first trial's error if none could be."""
     best = trials.finalists(tried, goal, _FINALISTS)
-    if space.own_scenario is not None:
-        own_configuration = space.own_scenario, space.own_deployment
-        measured = [trial for trial in tried if not trial.error]
-        own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
-        if own[:1] not in (best[:1], best[1:]):
-            best[1:] = own[:1]
+    own = _measured_own(tried, space)
+    if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
+        best[1:] = own[:1]
     return best
+
+
+def _measured_own(tried: Iterable[Trial], space: SearchSpace) -> list[Trial]:
+    """The trials of the user's own configuration that could be measured; none if the user has none."""
+    own = space.own_scenario, space.own_deployment
+    return [trial for trial in tried if trial.candidate.configuration == own and not trial.error]
 
 
 def _rerun_best(

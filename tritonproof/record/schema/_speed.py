@@ -294,6 +294,8 @@ class Search(Struct, frozen=True):
     origin: Origin | None = None
     diff: Text = ""
     """The winner's changes to a repository model's config.pbtxt; empty if nothing is better."""
+    own_is_measured: bool = True
+    """Whether a repository model's own configuration could be measured; True for a model without one."""
 
 
 class ModelWarmup(Struct, frozen=True):
