@@ -62,6 +62,15 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     assert all(one_pass.latencies_ms[0] == 1.0 for one_pass in states[0].passes)
 
 
+@pytest.mark.parametrize("latency_ms", [6.0, 8.0])
+def test_rerun_certifies_what_keeps_the_budget(latency_ms: float) -> None:
+    measurer = measurer_of(toy.SimulatedServer(lambda _job, _number: latency_ms), [])
+    measurer = dataclasses.replace(measurer, plan=MeasuringPlan(budget_s=2.0, certify=99.9))
+    one, *_ = candidates.basic_candidates(SPACE, measurer.goal)
+    (state,) = measurer.measure_again([OperatingPoint(one, 0)])
+    assert (state.requests >= 6_636) == (latency_ms <= measurer.goal.latency_budget_ms)
+
+
 @pytest.mark.campaign
 def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     name, goal, times_ms = timed_server.name_of("rates"), SearchGoal(25, 90, "poisson"), [5.0]

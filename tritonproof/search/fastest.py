@@ -341,7 +341,8 @@ class CandidateMeasurer:
         spent. Raises ProofError if it cannot be measured, AccuracyError if an answer is wrong."""
         job = self.load_candidate(operating_point)
         steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-        plan = MeasuringPlan(budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
+        budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
+        plan = MeasuringPlan(budget_s=budget_s, certify=self.plan.certify)
         is_done = _is_rerun_done(plan, self.goal, operating_point, share)
         state = earlier or PointState(Side(job), window_s=steady_window_s)
         say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
@@ -367,8 +368,9 @@ def _is_rerun_done(
     """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
     percentile, and more while all requests keep the latency budget, but are too few to show it for the
     percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
-    certify the percentile in spite of some slow ones."""
+    certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
+    certifying_requests = 0.0 if plan.certify is None else share * estimates.requests_needed(plan.certify)
     if operating_point.point.is_at_rate:
         least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
         least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
@@ -379,6 +381,8 @@ def _is_rerun_done(
         if is_short or not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percentile)
+        if state.requests < certifying_requests and latency_verdict(latency_ms, passes, goal) != "failed":
+            return False
         is_above = latency_ms.high > goal.latency_budget_ms
         is_decided = is_above or keeps_latency_budget(latency_ms, passes, goal)
         return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
