@@ -41,12 +41,14 @@ def paired_ratio(speeds: Speeds, baseline: Speeds, confidence: float = CONFIDENC
     return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)  # points measured together have the same number of pairs, or nearly so
 def _t_plus_cdf(count: int) -> np.ndarray:
     """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
     probabilities = np.ones(1)
     for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same probability
-        probabilities = np.convolve(probabilities, [0.5, *np.zeros(rank - 1), 0.5])
+        halves = np.pad(probabilities / 2, (0, rank))
+        halves[rank:] += probabilities / 2
+        probabilities = halves
     return np.cumsum(probabilities)
 
 

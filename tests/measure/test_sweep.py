@@ -221,6 +221,20 @@ def test_each_round_is_saved() -> None:
     assert list(saved[2]) == results(by_point)
 
 
+@pytest.mark.parametrize(
+    ("point", "has_baseline", "most"),
+    [(ONLINE, False, 33), (ONLINE, True, 160), (LoadPoint("online", 1, 0, 20.0, "constant"), False, 42)],
+)
+def test_requests_to_certify_fit_in_few_passes(point: LoadPoint, has_baseline: bool, most: int) -> None:
+    """Windows that hold a few requests would need a thousand; a quarter of a pass at a rate does not count."""
+    server = SimulatedServer(lambda _job, _number: 40.0)
+    sides = [Side(toy.job(point, name)) for name in ("toy", "baseline")[: 1 + has_baseline]]
+    plan = MeasuringPlan(budget_s=0.001, certify=99.9)
+    (state,) = sweep.sweep_points([PointState(*sides)], plan, run_pass=server.run_pass)
+    assert state.requests >= 6_636
+    assert len(state.passes) <= most
+
+
 def test_progress_shows_activity_and_precision_but_no_speed() -> None:
     """The case may not be proven yet."""
     reports: list[str] = []

@@ -9,7 +9,7 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, point_state, stopping
 from tritonproof.measure.passes import RunPass
-from tritonproof.measure.plan import MeasuringPlan, pass_window_s, warm_up_window_s
+from tritonproof.measure.plan import WINDOWS, MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
@@ -110,11 +110,14 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows."""
+    """The point with the length of its windows: the most passes, or pairs, of a budget take all of it, and
+    about as many have the requests that --certify needs."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
-    most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
-    share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    return dataclasses.replace(state, window_s=max(state.window_s, share_s))
+    sides, most = (1, stopping.MAX_PASSES) if state.baseline is None else (2, MAX_PAIRS)
+    share_s = pass_window_s(state.point, longest_s, plan.budget_s, sides * most)
+    requests_per_s = state.point.level if state.point.is_at_rate else state.point.level / longest_s
+    certifying_s = stopping.requests_missing(state, plan) / requests_per_s / most / WINDOWS
+    return dataclasses.replace(state, window_s=max(state.window_s, share_s, certifying_s))
 
 
 def _with_another_pass(state: PointState, run_pass: RunPass, rng: np.random.Generator) -> PointState:
