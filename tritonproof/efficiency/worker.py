@@ -1,6 +1,7 @@
 """Runs a build's runtime, or for the machine's peak peak_runtime.py, in a process that waits for requests."""
 
 import contextlib
+import io
 import json
 import os
 import select
@@ -23,7 +24,7 @@ from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runti
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
 from tritonproof.host.process import guarded, how_ended, indented_lines, last_lines, minimal_environment
-from tritonproof.host.scratch import scratch_folder
+from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
 from tritonproof.serve.connection import REQUEST_S, Timeouts
@@ -133,10 +134,13 @@ def worker_process(
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder("process"))
         files = [str(folder / f"{index}.npy") for index in range(len(rows))]
-        for file, values in zip(files, rows, strict=True):
-            np.save(file, values)
         whole_task = {**task, "settings": {**settings, "device_id": "0"}, "inputs": files}
-        (folder / "task.json").write_text(json.dumps(whole_task))
+        with report_full_disk(folder):
+            for file, values in zip(files, rows, strict=True):
+                content = io.BytesIO()  # of a file that NumPy writes itself, its error does not say why
+                np.save(content, values)
+                Path(file).write_bytes(content.getbuffer())
+            (folder / "task.json").write_text(json.dumps(whole_task))
         pipes = []
         for name in ("requests", "answers"):
             os.mkfifo(folder / name)
