@@ -228,9 +228,9 @@ def test_each_round_is_saved() -> None:
 def test_requests_to_certify_fit_in_few_passes(point: LoadPoint, has_baseline: bool, most: int) -> None:
     """Windows that hold a few requests would need a thousand; a quarter of a pass at a rate does not count."""
     server = SimulatedServer(lambda _job, _number: 40.0)
-    sides = [Side(toy.job(point, name)) for name in ("toy", "baseline")[: 1 + has_baseline]]
+    point_state = PointState(Side(toy.job(point)), Side(toy.job(point, "baseline")) if has_baseline else None)
     plan = MeasuringPlan(budget_s=0.001, certify=99.9)
-    (state,) = sweep.sweep_points([PointState(*sides)], plan, run_pass=server.run_pass)
+    (state,) = sweep.sweep_points([point_state], plan, run_pass=server.run_pass)
     assert state.requests >= 6_636
     assert len(state.passes) <= most
 

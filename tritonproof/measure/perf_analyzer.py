@@ -195,6 +195,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         started = time.monotonic()
         with server.watch_gpu() as watched:
             status = _run_generator(job, [*command(job, samples), *options], log, window_s)
+        cpu = read_cpu()
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
@@ -208,7 +209,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         one_pass = dataclasses.replace(
             one_pass,
             components_us=read_table(table),
-            cpu=read_cpu(),
+            cpu=cpu,
             gpu=None if watched is None else watched.between(*windows_ns),
             elapsed_s=time.monotonic() - started,
         )

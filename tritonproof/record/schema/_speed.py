@@ -110,7 +110,8 @@ class PassSummary(Struct, frozen=True):
 
 
 class CpuUse(Struct, frozen=True):
-    """The mean numbers of this machine's cores that were busy while a point was measured."""
+    """The mean numbers of this machine's cores that were busy while each pass's load generator ran, from its
+    start to its end: without shared memory, it writes the tensors of all requests after its last window."""
 
     cores: Count
     """The cores that the measurement may use."""
