@@ -46,9 +46,7 @@ def _t_plus_cdf(count: int) -> np.ndarray:
     """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
     probabilities = np.ones(1)
     for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same probability
-        halves = np.pad(probabilities / 2, (0, rank))
-        halves[rank:] += probabilities / 2
-        probabilities = halves
+        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
     return np.cumsum(probabilities)
 
 

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -15,8 +15,7 @@ from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
-from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
 from tritonproof.record.schema import Search
 from tritonproof.run import record_updates
@@ -26,7 +25,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, RerunError
+from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.user_models import model_from_config, model_repository
 
@@ -53,33 +52,18 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
             request_s[key] = time_request(run.prepared, point.batch)[0]
         return run.job(point, run.answer_check, request_s[key])
 
+    def note_left_out(candidate: Candidate, error: ProofError) -> None:
+        run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+
     def say(activity: str) -> None:
         run.say(f"{search}: {activity}")
 
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
     say_rerun = functools.partial(run.say, f"{search}: rerun")
-    measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun)
-
-    def note_left_out(candidate: Candidate, error: ProofError) -> None:
-        run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
-
-    def probe(operating_point: OperatingPoint) -> Pass:
-        try:
-            return measurer.probe(operating_point)
-        except ProofError as error:
-            note_left_out(operating_point.candidate, error)
-            raise
-
-    def measure_again(operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        try:
-            return measurer.measure_again(operating_points)
-        except RerunError as failed:
-            note_left_out(failed.candidate, failed.error)
-            raise
-
+    measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
     try:
-        rerun, entry = fastest.find_fastest(space, goal, probe, measure_again, plan, say)
+        rerun, entry = fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again, plan, say)
         winner = rerun.operating_point.candidate
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)

@@ -74,7 +74,6 @@ class RerunError(Exception):
     """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
 
     def __init__(self, candidate: Candidate, error: ProofError) -> None:
-        super().__init__(str(error))
         self.candidate, self.error = candidate, error
 
 
@@ -101,16 +100,20 @@ def find_fastest(
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
+    own_configuration = space.own_scenario, space.own_deployment
     attempts: list[list[Rerun]] = []
     while not attempts:
-        finalists = _finalists(list(tried.values()), space, goal)
+        best = trials.finalists(list(tried.values()), goal, _FINALISTS)
+        measured = [trial for trial in tried.values() if not trial.error]
+        own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
+        if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
+            best[1:] = own[:1]  # no other takes its place if it cannot be measured
         try:
-            attempts = _rerun_best(finalists, goal, measure_again, on_progress)
+            attempts = _rerun_best(best, goal, measure_again, on_progress)
         except RerunError as failed:
             for candidate, trial in tried.items():
                 if candidate.configuration == failed.candidate.configuration:
                     tried[candidate] = dataclasses.replace(trial, error=failed.error)
-    measured = [trial for trial in tried.values() if not trial.error]
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
     probe_count = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
@@ -125,7 +128,7 @@ def find_fastest(
         pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
-        own_is_measured=space.own_scenario is None or bool(_measured_own(tried.values(), space)),
+        own_is_measured=space.own_scenario is None or bool(own),
     )
     return winner, entry
 
@@ -171,22 +174,6 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
         capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
-
-
-def _finalists(tried: Sequence[Trial], space: SearchSpace, goal: SearchGoal) -> list[Trial]:
-    """The best trial, and the runner-up or the user's own configuration, to which no other is compared even
-    if it cannot be measured. Raises the first trial's error if none could be."""
-    best = trials.finalists(tried, goal, _FINALISTS)
-    own = _measured_own(tried, space)
-    if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
-        best[1:] = own[:1]
-    return best
-
-
-def _measured_own(tried: Iterable[Trial], space: SearchSpace) -> list[Trial]:
-    """The trials of the user's own configuration that could be measured; none if the user has none."""
-    own = space.own_scenario, space.own_deployment
-    return [trial for trial in tried if trial.candidate.configuration == own and not trial.error]
 
 
 def _rerun_best(
@@ -305,17 +292,24 @@ class CandidateMeasurer:
     """The plan of an ordinary load point; probes take less, reruns more."""
     on_progress: OnProgress = lambda _now: None
     run_pass: RunPass = perf_analyzer.run_pass
+    on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
+    """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
 
     def probe(self, operating_point: OperatingPoint) -> Pass:
         """One short pass. Answers are not verified, as it only gives a speed."""
         candidate, point = operating_point.candidate, operating_point.point
-        job = self.load_candidate(operating_point)
-        queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
-        # Latencies beyond the budget need not be precise.
-        latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-        least_s = max(steady_state_s(candidate, self.goal) / WINDOWS, self.plan.budget_s / _PROBES_PER_BUDGET)
-        with self.hold_machine():
-            return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
+        steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
+        try:
+            job = self.load_candidate(operating_point)
+            queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
+            # Latencies beyond the budget need not be precise.
+            latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
+            least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
+            with self.hold_machine():
+                return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
+        except ProofError as error:
+            self.on_left_out(candidate, error)
+            raise
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them at each, then
@@ -327,36 +321,28 @@ class CandidateMeasurer:
             turns = [(point, 0.5) for point in operating_points] + turns
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
-            earlier, run_pass = states.get(operating_point), verified[operating_point]
             try:
-                states[operating_point] = self._measure_share(operating_point, share, earlier, run_pass)
+                job = self.load_candidate(operating_point)
+                steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
+                plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
+                is_done = _is_rerun_done(plan, self.goal, operating_point, share)
+                state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
+                say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
+                with self.hold_machine():
+                    (state,) = sweep.sweep_points(
+                        [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say
+                    )
+                if state.error is not None:
+                    raise state.error
+                checks = state.current.answers_under_load
+                if checks and (answers := merge_comparisons(checks)).wrong:
+                    what = f"{answers.wrong} of {answers.count} answers under load are wrong"
+                    raise AccuracyError(what, where=f"{job}, sample {answers.sample}")
             except ProofError as error:
+                self.on_left_out(operating_point.candidate, error)
                 raise RerunError(operating_point.candidate, error) from error
+            states[operating_point] = state
         return list(states.values())
-
-    def _measure_share(
-        self, operating_point: OperatingPoint, share: float, earlier: PointState | None, run_pass: RunPass
-    ) -> PointState:
-        """The `earlier` passes at an operating point and fresh ones, until the share of a rerun's budget is
-        spent. Raises ProofError if it cannot be measured, AccuracyError if an answer is wrong."""
-        job = self.load_candidate(operating_point)
-        steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-        budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
-        plan = MeasuringPlan(budget_s=budget_s, certify=self.plan.certify)
-        is_done = _is_rerun_done(plan, self.goal, operating_point, share)
-        state = earlier or PointState(Side(job), window_s=steady_window_s)
-        say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
-        with self.hold_machine():
-            (state,) = sweep.sweep_points([state], plan, is_done=is_done, run_pass=run_pass, on_progress=say)
-        if state.error is not None:
-            raise state.error
-        if (checks := state.current.answers_under_load) and (answers := merge_comparisons(checks)).wrong:
-            what = f"{answers.wrong} of {answers.count} answers under load are wrong"
-            if (first := answers.first_wrong) is not None:
-                wrong = f"{first.output} is {first.actual}, and {first.expected} {answers.expected_from}"
-                what += f", the first to sample {first.sample}: {wrong}"
-            raise AccuracyError(what, where=job)
-        return state
 
     def _say_rerun(self, scenario: Scenario, now: str) -> None:
         self.on_progress(f"{scenario} {now}")

@@ -161,9 +161,8 @@ class Settings:
     """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
     --interval-target. Default: 3; with --against and --against-triton 120, for both sides."""
     certify: float | None = option("speed", "PERCENT", options.percentile_of(*CERTIFIABLE), goes_to="nodes")
-    """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
-    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. In a search this holds for the configurations
-    that may win. See docs/how-it-measures.md."""
+    """Measure load points, and what may win a search, until MLPerf LoadGen's early stopping gives an upper
+    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence, however long. See docs/how-it-measures.md."""
     soak: float | None = option(
         "speed", "TIME", options.read_duration, text=lambda seconds: f"{seconds}s", goes_to="nodes"
     )
