@@ -1,5 +1,6 @@
 """Scratch folders and segments of shared memory are private, and later runs remove those of killed runs."""
 
+import contextlib
 import errno
 import json
 import os
@@ -20,6 +21,7 @@ from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.client.input_data import input_data
+from tritonproof.efficiency import worker
 from tritonproof.host import scratch
 
 HOLDING = """\
@@ -140,6 +142,10 @@ def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=FULL))
     with pytest.raises(ProofError, check=lambda error: error.where == str(temporary)):
         temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
+    (temporary / "0.npy").symlink_to("/dev/full")
+    monkeypatch.setattr(worker, "scratch_folder", lambda _name: contextlib.nullcontext(temporary))
+    with pytest.raises(ProofError, check=lambda error: error.where == str(temporary)):
+        worker.worker_process("toy", {}, {}, [np.zeros(3)]).__enter__()
 
 
 def test_only_own_segments_become_private(tmp_path: Path) -> None:

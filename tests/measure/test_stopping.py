@@ -78,13 +78,6 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
     assert stopping.is_warmed_up(measured) is warm
 
 
-def test_measured_requests_count_toward_certification() -> None:
-    plan, measured = MeasuringPlan(certify=99), state(*[10] * 3)
-    assert stopping.requests_missing(PointState(Side(toy.job(POINT))), plan) == 662
-    assert stopping.requests_missing(measured, plan) == 662 - measured.requests > 0
-    assert stopping.requests_missing(state(*[10] * 8), plan) == 0
-
-
 def test_window_holds_a_whole_request() -> None:
     # Within two latencies a request always starts and ends; the margin is for the clock.
     assert 2 < LATENCIES_PER_WINDOW < 2.5

@@ -55,14 +55,9 @@ def alone(fresh: Record, stored: Record, **more: Any) -> Record:
     return structs.replace(fresh, points=(NEW,), starts=(START,), updated=stored.updated, **more)
 
 
-def test_first_result_creates_record(tmp_path: Path) -> None:
-    stored = add(FRESH, tmp_path)
-    assert stored == alone(FRESH, stored)
-    assert stored.updated.endswith("+00:00")
-
-
 def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path) -> None:
     joined = add(FRESH, tmp_path)
+    assert joined.updated.endswith("+00:00")
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
     again = sample_records.measured("offline", 8, 1700.0)
