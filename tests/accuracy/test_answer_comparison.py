@@ -164,6 +164,8 @@ CHOICES: dict[str, tuple[np.ndarray, bool]] = {
 def test_classes_are_the_indices_of_the_largest_scores_alone(values: np.ndarray, are_classes: bool) -> None:
     expected = expect(IDS[:12], {"SCORES": CLASSES["SCORES"], "OUT": values})
     assert expected.score_output_of == ({"OUT": ("SCORES", 1)} if are_classes else {})
+    same = expect(IDS[:12], {"SCORES": np.zeros_like(CLASSES["SCORES"]), "OUT": values})
+    assert not same.score_output_of, "scores that are all equal choose nothing"
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
+from tritonproof.accuracy.outputs import CHUNK_BYTES, Spread, floating_outputs, spread_of
 from tritonproof.spec import Arrays
 
 _CLASS_SHARE = 0.9
@@ -76,15 +76,22 @@ def scores_of(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
 def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
     """The axis of `scores` along which `classes`, [rows, ...] both, are the indices of the largest: one of a
     row, several of it in their order, or one of each place, as in a mask. None if there is no such axis."""
-    for axis in range(1, scores.ndim) if classes.dtype.kind in "iu" and classes.size else ():
+    if classes.dtype.kind not in "iu" or not classes.size:
+        return None
+    fitting = max(1, CHUNK_BYTES // max(1, scores[:1].nbytes))  # the outputs may be larger than memory
+    rows = np.linspace(0, len(scores) - 1, min(len(scores), fitting), dtype=int)
+    classes, scores = classes[rows], scores[rows]
+    for axis in range(1, scores.ndim):
         before, count, after = scores.shape[:axis], scores.shape[axis], scores.shape[axis + 1 :]
         is_of_rows = scores.ndim == 2 and classes[:1].size <= count
         if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
             chosen, largest = scores_of(classes, scores, axis), scores.max(axis=axis, keepdims=True)
+            differ = np.broadcast_to(largest > scores.min(axis=axis, keepdims=True), chosen.shape)
             if chosen.shape != largest.shape:
                 largest = np.sort(scores, axis=1)[:, ::-1][:, : chosen.shape[1]]
-            # Scores, not indices, are compared: equal scores have no order.
-            if (chosen == largest).mean() >= _CLASS_SHARE:
+            # Scores, not indices, are compared: equal scores have no order, and where all are equal, any
+            # integer is an index of the largest.
+            if differ.any() and (chosen == largest)[differ].mean() >= _CLASS_SHARE:
                 return axis
     return None
 

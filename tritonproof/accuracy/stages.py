@@ -124,7 +124,7 @@ class StageComparison:
             expected=totals.expected,
             actual=totals.actual,
             source=limits.source,
-            compared_share=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
+            compared_share=1.0 if spread is None else (self.rows - self.left_out) / max(self.rows, 1),
             # At least one row, where the precision itself changes integers in nearly all.
             compared_share_limit=max(1.0 if spread is None else limits.min_compared_share, 1 / self.rows),
         )

@@ -278,7 +278,7 @@ def refusal(job: ConversionJob, converter: str, error: BaseException, hint: str 
 
 
 def in_precision(network: "torch.nn.Module", precision: str, device: str = "cpu") -> "torch.nn.Module":
-    """The network, whose weights are FP32, in a precision and on a device; Model says which casts it
+    """The network, whose weights are FP32, in a precision and on a device; NetworkModel says which casts it
     contains. It is a copy unless nothing changes: every case of the model starts from `network`."""
     import torch
 

@@ -267,7 +267,7 @@ def check_fields(value: NetworkModel | Metric | Format, hints: Mapping[str, Any]
         try:
             msgspec.convert(getattr(value, name), hint)
         except msgspec.ValidationError as error:
-            owner = f"the {kind.lower()} {excerpt(str(value.name))}"
+            owner = f"{kind} {excerpt(str(value.name))}"
             what = f"{name} of {owner} is not what a {kind} has there: {excerpt(str(error), 300)}"
             fix = f"see {name} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
             raise InputError(what, where=where, fix=fix) from error

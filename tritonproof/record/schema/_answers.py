@@ -13,7 +13,7 @@ GATE_DEMANDS = {
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "reload": "a request gets the same answer after a reload",
     "recorded": "answers are the recorded ones",
-    "conversation": "the same requests get the same answers again",
+    "conversation": "the same requests get the same answers again, with every output",
     "baseline": "answers are those of the other repository, or of the other Triton",
 }
 """The gates that need no ground truth, by GateResult.gate, and their demands: first those of `GATES`."""
