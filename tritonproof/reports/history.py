@@ -88,10 +88,9 @@ def entries(record: Publishable) -> list[HistoryRow]:
     for result in record.points:
         speeds = {"throughput_per_s": result.throughput_per_s, "latency_p99_ms": result.latency_ms["p99"]}
         measured.append((result, "load", f"{result.point.scenario} {result.point}", speeds))
-    ledger = None if record.why_no_score else record.accuracy
-    for score in ledger.scores if ledger else ():
+    for score in record.accuracy.scores if record.accuracy and record.main_score else ():
         name, served = "score" if score.better == "higher" else "error", score.served
-        measured.append((ledger, "accuracy", score.metric, {name: Estimate(served, served, served)}))
+        measured.append((record.accuracy, "accuracy", score.metric, {name: Estimate(served, served, served)}))
     for measurement in record.efficiency:
         at = f"{measurement.point.scenario} {measurement.point}"
         measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))

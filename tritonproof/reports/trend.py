@@ -101,8 +101,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         is_accuracy = tracked.status == EXIT_ACCURACY
         levels = group.pivot(index="run", columns=["case", "at"], values="value")
         if not is_accuracy:
-            levels = np.log(levels)
-            levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
+            levels = _without_machine_effect(np.log(levels), tracked.usual_std)
         for (case, at), case_rows in group.groupby(["case", "at"])["row"].agg(list).items():
             shifts, usual_std = [], tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
@@ -119,15 +118,15 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
 
-def _machine_effect(levels: pd.DataFrame, usual_std: float) -> pd.Series:
-    """How far each run moved all series of a machine, `levels` [runs, series], from their usual levels; 0 for
-    runs with too few series. A lasting shift of all series is not counted as such an effect."""
+def _without_machine_effect(levels: pd.DataFrame, usual_std: float) -> pd.DataFrame:
+    """The series of a machine, `levels` [runs, series], without what moved all of them in a run from their
+    usual levels. Runs with too few series stay as they are, and so does a lasting shift of all series."""
     shared = levels[levels.count(axis=1) >= _MIN_TOGETHER]
     moved = shared.sub(shared.median()).median(axis=1)
     moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
     for first, change, _ in find_shifts(moved.to_numpy(), usual_std):
         moved.iloc[first:] -= change
-    return moved.reindex(levels.index, fill_value=0.0)
+    return levels.sub(moved.reindex(levels.index, fill_value=0.0), axis=0)
 
 
 def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, float]]:
