@@ -18,7 +18,7 @@ HOLDER = """\
 import sys
 from pathlib import Path
 from tritonproof.host import locks
-with locks.hold_folder(Path(sys.argv[1]), exclusive=sys.argv[2] == "exclusive", on_wait=sys.exit):
+with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=sys.argv[2] == "exclusive", on_wait=sys.exit):
     print("held", flush=True)
     sys.stdin.read()
 """

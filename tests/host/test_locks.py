@@ -20,7 +20,7 @@ Other = Callable[[str], "subprocess.Popen[str]"]
 def is_free(machine: Path, *, exclusive: bool) -> bool:
     """Whether the machine can be locked without waiting."""
     try:
-        with locks.hold_folder(machine, exclusive=exclusive, on_wait=lambda _holder: sys.exit()):
+        with locks.hold_machine(folder=machine, exclusive=exclusive, on_wait=lambda _holder: sys.exit()):
             return True
     except SystemExit:
         return False
@@ -30,7 +30,7 @@ def is_free_for_others(machine: Path, beside: Beside) -> bool:
     """Whether another process can share the machine now."""
     code = """
 import sys; from pathlib import Path; from tritonproof.host import locks
-with locks.hold_folder(Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
+with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
     print("free")
 """
     return beside(code, machine).communicate()[0] == "free\n"
@@ -52,7 +52,7 @@ def test_shared_requests_do_not_overtake_a_measurement(machine: Path, other: Oth
     holder, waits, acquired = other("shared"), threading.Event(), threading.Event()
 
     def measure() -> None:
-        with locks.hold_folder(machine, exclusive=True, on_wait=lambda _holder: waits.set()):
+        with locks.hold_machine(folder=machine, exclusive=True, on_wait=lambda _holder: waits.set()):
             acquired.set()
 
     thread = threading.Thread(target=measure)
@@ -67,13 +67,13 @@ def test_shared_requests_do_not_overtake_a_measurement(machine: Path, other: Oth
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_measuring_process_may_load_a_model(machine: Path, exclusive: bool, beside: Beside) -> None:
-    with locks.hold_folder(machine, exclusive=True, on_wait=pytest.fail):
+    with locks.hold_machine(folder=machine, exclusive=True, on_wait=pytest.fail):
         assert is_free(machine, exclusive=exclusive), "for this process"
         assert not is_free_for_others(machine, beside), "after the inner block too"
 
 
 def test_forked_child_does_not_keep_the_lock(machine: Path) -> None:
-    with locks.hold_folder(machine, exclusive=True, on_wait=pytest.fail):
+    with locks.hold_machine(folder=machine, exclusive=True, on_wait=pytest.fail):
         child = os.fork()
         if child == 0:
             signal.pause()
@@ -100,7 +100,7 @@ def test_waiting_is_told_with_the_holder(machine: Path, other: Other) -> None:
         holders.append(who)
         present(holder.stdin).close()  # it lets go
 
-    with locks.hold_folder(machine, exclusive=True, on_wait=on_wait):
+    with locks.hold_machine(folder=machine, exclusive=True, on_wait=on_wait):
         pass
     (who,) = holders
     assert f"process {holder.pid} of" in who

@@ -18,19 +18,16 @@ _held: dict[Path, bool] = {}
 """The folders whose lock this process has, and whether it has it exclusively."""
 
 
-def hold_machine(
-    *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None
-) -> contextlib.AbstractContextManager[None]:
-    """Lock the machine: exclusively to measure speed, which everything beside it changes, else shared."""
-    return hold_folder(MACHINE_LOCK, exclusive=exclusive, on_wait=on_wait)
-
-
 @contextlib.contextmanager
-def hold_folder(folder: Path, *, exclusive: bool, on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Lock a folder. Requests to share it do not overtake an earlier exclusive one, and the kernel frees the
-    lock of a process that dies. A process may lock the same folder again, but not exclusively while it shares
-    it. It must start no process that locks it: both might wait for ever. `on_wait` gets a description of who
-    has the lock, before a wait; an exception from it ends the attempt."""
+def hold_machine(
+    *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None, folder: Path | None = None
+) -> Iterator[None]:
+    """Lock the machine, or in its place a `folder`: exclusively to measure speed, which everything beside it
+    changes, else shared. Requests to share it do not overtake an earlier exclusive one, and the kernel frees
+    the lock of a process that dies. A process may lock it again, but not exclusively while it shares it. It
+    must start no process that locks it: both might wait for ever. `on_wait` gets a description of who has the
+    lock, before a wait; an exception from it ends the attempt."""
+    folder = folder or MACHINE_LOCK
     if (held_exclusively := _held.get(folder)) is not None:
         assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
         yield
