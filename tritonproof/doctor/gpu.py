@@ -67,7 +67,7 @@ def _mismatch(trt: TensorRT, torch_cuda: str) -> str | None:
     if trt.cuda is not None and trt.cuda != int(torch_cuda.split(".")[0]):
         return f"{trt.distribution} {trt.version} is for CUDA {trt.cuda}, PyTorch for {torch_cuda}"
     linked = gpu_libraries.tensorrt_of_onnx_runtime()
-    if linked is not None and trt.numbers[:1] != (linked,):
+    if linked is not None and gpu_libraries.numbers_of(trt.version)[:1] != (linked,):
         return f"ONNX Runtime is for TensorRT {linked}, and {trt.version} is installed: onnx-trt cases skip"
     return None
 

@@ -81,11 +81,6 @@ class TensorRT:
     """The version of TensorRT, such as 10.16.1.11."""
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """The version's numbers, without any suffix."""
-        return numbers_of(self.version)
-
-    @property
     def cuda(self) -> int | None:
         """The major version of CUDA that it is for; None if the distribution's name does not say."""
         _, _, cuda = self.distribution.partition("-cu")
@@ -113,7 +108,7 @@ def why_no_tensorrt(capability: tuple[int, int] | None) -> str | None:
     tensorrt = installed_tensorrt()
     if tensorrt is None:
         return f"needs TensorRT: {_TENSORRT_PACKAGES}"
-    if capability == VOLTA and tensorrt.numbers >= _FIRST_WITHOUT_VOLTA:
+    if capability == VOLTA and numbers_of(tensorrt.version) >= _FIRST_WITHOUT_VOLTA:
         return (
             f"needs TensorRT before 10.5: TensorRT {tensorrt.version} has no code for NVIDIA Volta (compute "
             "capability 7.0); pip install 'tensorrt-cu12<10.5'"
@@ -140,7 +135,7 @@ def why_missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | No
     needed = tensorrt_of_onnx_runtime()
     if tensorrt is None:
         return f"needs TensorRT{'' if needed is None else f' {needed}'}: {_TENSORRT_PACKAGES}"
-    if needed is not None and tensorrt.numbers[:1] != (needed,):
+    if needed is not None and numbers_of(tensorrt.version)[:1] != (needed,):
         return (
             f"needs TensorRT {needed}, which ONNX Runtime {machine.version_of('onnxruntime-gpu')} is linked "
             f"to, and TensorRT {tensorrt.version} is installed: {_TENSORRT_PACKAGES}"
