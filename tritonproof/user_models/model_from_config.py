@@ -60,13 +60,7 @@ def as_model(entry: RepositoryModel) -> Model:
     """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
     from tritonclient.grpc import model_config_pb2 as pb
 
-    plain = Model(
-        name=entry.name,
-        inputs=(),
-        outputs=(),
-        decide=_unused,
-        metrics=(),
-    )
+    plain = Model(name=entry.name, inputs=(), outputs=(), decide=_unused, metrics=())
     return with_config(plain, entry.config or pb.ModelConfig())
 
 
