@@ -35,7 +35,7 @@ def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) ->
         raise NotAvailableError(f"{format_.name} needs a server with the suite's packages: {servers}")
     if kind == "embedded" or backends is None:
         return False
-    if format_.backend and backend_library(backends, format_.backend).is_file():
+    if format_.backend and (backends / format_.backend / f"libtriton_{format_.backend}.so").is_file():
         return True
     if python_stub(backends).is_file():
         return False
@@ -50,10 +50,6 @@ def local_backends(program: str, default: Path = Path("/opt/tritonserver/backend
     assert path is not None
     own = Path(path).resolve().parents[1] / "backends"
     return default if default.is_dir() and not own.is_dir() else own
-
-
-def backend_library(backends: Path, name: str) -> Path:
-    return backends / name / f"libtriton_{name}.so"
 
 
 def python_stub(backends: Path) -> Path:
