@@ -6,7 +6,6 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from tritonproof.base.disk import file_digest, strict_glob
 from tritonproof.base.errors import ProofError
-from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.host import machine
 from tritonproof.safe_io.files import check_regular, readable
 from tritonproof.spec import ConversionJob
@@ -125,10 +123,3 @@ def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], str, str]:
         state = {name: np.asarray(reader.get_tensor(name)) for name in used}
         digests = "".join(f"{file_digest(file)}  {file.name}\n" for file in files if file.suffix != ".meta")
     return state, prefix.name, hashlib.sha256(digests.encode()).hexdigest()
-
-
-def load_strictly(own: Mapping[str, Any], state: Mapping[str, np.ndarray], path: Path) -> None:
-    """Assign `state` to the network's `own` variables. Both must have the same names and shapes."""
-    check_weights(state, own, path, "NVIDIA's ResNet50 v1.5 for TensorFlow 1 (rn50_tf_amp_ckpt)")
-    for key, variable in own.items():
-        variable.assign(state[key])

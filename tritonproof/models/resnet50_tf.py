@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tritonproof.data import images
-from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, load_strictly, read_checkpoint
+from tritonproof.frameworks.pytorch import check_weights
+from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, read_checkpoint
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
@@ -82,7 +83,10 @@ def variables(model: "Network") -> dict[str, Any]:
 
 def _from_checkpoint(model: "Network", path: Path) -> FrameworkModel:
     state, name, digest = read_checkpoint(path)
-    load_strictly(variables(model), state, path)
+    own = variables(model)
+    check_weights(state, own, path, "NVIDIA's ResNet50 v1.5 for TensorFlow 1 (rn50_tf_amp_ckpt)")
+    for key, variable in own.items():
+        variable.assign(state[key])
     return FrameworkModel(model, f"{name}, sha256 {digest[:12]}", digest, trained=True)
 
 
