@@ -202,12 +202,7 @@ class Settings:
     within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
     --concurrencies give stays fixed. See docs/comparing.md."""
     latency_percentile: float = option(
-        "search",
-        "PERCENT",
-        options.percentile_of(90, 95, 99),
-        99,
-        goes_to="nodes",
-        needs="latency_budget_ms",
+        "search", "PERCENT", options.percentile_of(90, 95, 99), 99, goes_to="nodes", needs="latency_budget_ms"
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
@@ -304,11 +299,9 @@ class Settings:
 
     def labels_of(self, models: Collection[str]) -> dict[str, LabelOptions]:
         """The label options of each of these models that has labels; raises InputError."""
-        labels, metrics, floors = (
-            self.labels.by_model(models),
-            self.metric.by_model(models),
-            self.floor.by_model(models),
-        )
+        labels = self.labels.by_model(models)
+        metrics = self.metric.by_model(models)
+        floors = self.floor.by_model(models)
         for values, needed in (
             (self.labels, self.metric),
             (self.metric, self.labels),
