@@ -8,7 +8,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -269,13 +269,12 @@ IN_FLIGHT = 64
 """The most requests that are sent without an answer; the published scripts allow 128."""
 IN_FLIGHT_BYTES = 1 << 28
 """The most bytes of tensors in flight; volumes of 50 MB go out a few at a time."""
-_Key = TypeVar("_Key")
 _SOON_S = 1.0
 """Seconds after which an answer is late."""
 
 
 @dataclass
-class RequestsInFlight(Generic[_Key]):
+class RequestsInFlight:
     """Requests on a channel of their own, each with a key by which the sender recognises its answer."""
 
     server: Server
@@ -284,16 +283,16 @@ class RequestsInFlight(Generic[_Key]):
     where: object
     fix: str | None
     count: int = 0
-    done: "queue.SimpleQueue[tuple[_Key, Any]]" = field(default_factory=queue.SimpleQueue)
+    done: "queue.SimpleQueue[tuple[Any, Any]]" = field(default_factory=queue.SimpleQueue)
     """The key and gRPC's call of each answered request; gRPC's threads put them here."""
 
-    def send(self, key: _Key, message: bytes) -> None:
+    def send(self, key: Any, message: bytes) -> None:
         """Send a serialized ModelInferRequest without waiting for its answer."""
         call = self.start(message)
         call.add_done_callback(lambda done: self.done.put((key, done)))
         self.count += 1
 
-    def next_answer(self) -> tuple[_Key, bytes]:
+    def next_answer(self) -> tuple[Any, bytes]:
         """Wait for an answer; returns its request's key and the serialized ModelInferResponse. Raises
         ProofError if a request fails or the server hangs."""
         import grpc
@@ -314,7 +313,7 @@ class RequestsInFlight(Generic[_Key]):
 @contextlib.contextmanager
 def requests_in_flight(
     server: Server, *, where: object, fix: str | None = None
-) -> Iterator[RequestsInFlight[Any]]:
+) -> Iterator[RequestsInFlight]:
     """Send requests to a server during a block; its end cancels the rest. Errors have `where` and `fix`."""
     with grpc_channel(server.address, server.spec.access) as channel:
         start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
