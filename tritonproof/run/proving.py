@@ -6,12 +6,7 @@ import shutil
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import (
-    accuracy_ledger,
-    sample_scores,
-    score_each_item,
-    served_ledger,
-)
+from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item, served_ledger
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
