@@ -51,17 +51,6 @@ def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = No
     return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
 
 
-def changed(count: int, lost: int, gained: int) -> list[StageAnswers]:
-    """Three stages: the last loses and gains samples; the framework gets one in twenty wrong."""
-    labels = np.asarray(toy.samples(count).labels)
-    wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
-    served = wrong.copy()
-    served[np.flatnonzero(wrong == labels)[:lost]] = -1
-    gains = np.flatnonzero(wrong == -1)[:gained]
-    served[gains] = labels[gains]
-    return deciding(wrong, served)
-
-
 # --- contents -----------------------------------------------------------------------------------------------
 
 
@@ -162,8 +151,13 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     as_error = toy.metric(name="error", score=wrong, better="lower", limits={})
     model = toy.model(metrics=(toy.metric(limits={}), as_error))
     case = toy.case(model, precision="fp32" if precision == "tf32" else precision)
+    labels = np.asarray(toy.samples(count).labels)
+    before = np.where(np.arange(count) % 20 == 0, -1, labels)  # one in twenty is wrong
+    served, gains = before.copy(), np.flatnonzero(before == -1)[:gained]
+    served[np.flatnonzero(before == labels)[:lost]] = -1
+    served[gains] = labels[gains]
 
-    score, error = ledger(case, toy.samples(count), changed(count, lost, gained), precision=precision).scores
+    score, error = ledger(case, toy.samples(count), deciding(before, served), precision=precision).scores
     assert score.passed is passed
     # The error is small, so the same share of it allows less.
     assert error.passed is (passed and count == 500)
@@ -193,12 +187,6 @@ def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
 
 LIMIT = {"fp32": Limit(0.01, "chosen")}
 TO_FRAMEWORK = toy.metric(name="distance", score=distance, limits=LIMIT, better="lower", labelled=False)
-
-
-def test_every_metric_must_pass() -> None:
-    case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
-    result = ledger(case, toy.samples(100), stages(92, 92, 96))
-    assert ([score.passed for score in result.scores], result.passed) == ([True, False], False)
 
 
 @pytest.mark.parametrize(("metrics", "scores"), [((toy.metric(), TO_FRAMEWORK), 1), ((toy.metric(),), 0)])

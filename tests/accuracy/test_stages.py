@@ -33,14 +33,6 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
     assert len(stage.kept["classes"]) == COUNT
 
 
-def test_dropped_sample_is_an_error() -> None:
-    def dropping(inputs: Arrays) -> Arrays:
-        return {toy.OUTPUT: inputs[toy.INPUT][1:]}
-
-    with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
-        evaluate_in_process("converted", toy.model(), dropping, toy.samples(COUNT), 8)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("stage", ["framework", "converted"])
 def test_nonfinite_value_names_stage_output_and_sample(stage: str, value: float) -> None:

@@ -150,18 +150,6 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
-def repeating() -> Callable[[Answer], Answer]:
-    """Answers the first request again and again."""
-    first: list[str] = []
-
-    def change(answer: Answer) -> Answer:
-        first.append(answer.id)
-        answer.id = first[0]
-        return answer
-
-    return change
-
-
 def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callable[[Answer], Answer]:
     def spoil(answer: Answer) -> Answer:
         if only in ("", answer.id):
@@ -173,7 +161,7 @@ def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callab
 
 MALFORMED: dict[str, Change] = {
     "to no request": lambda _answer: Answer("9999", {toy.OUTPUT: toy.rows([0])}),
-    "twice": repeating(),
+    "twice": lambda answer: Answer("0", answer.outputs),
     "without the output": lambda answer: Answer(answer.id, {}),
     "of another length": lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
     "cut off": lambda answer: Answer(answer.id, {toy.OUTPUT: np.array([[b"text"]], object)}, cut=2),
@@ -311,11 +299,6 @@ def test_wrong_value_of_unused_output_names_expected_and_given(connect: Connect)
     spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
     assert not result.passed
     assert (spoilt.expected, spoilt.actual) == pytest.approx((0.6, 1.8))
-
-
-def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
-    with pytest.raises(AccuracyError, check=lambda error: SECOND in error.what):
-        served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
 
 
 def test_wrong_text_fails_and_its_sample_is_named() -> None:
