@@ -5,12 +5,14 @@ protocol, by tritonclient."""
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import grpc
 import numpy as np
+from tritonclient.grpc import service_pb2
 
 from tests.helpers import grpc_server
 from tritonproof.serve.server import Server
@@ -69,15 +71,12 @@ def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
     return {"ANSWER": 3 * values + 1, "TWICE": 2 * count}
 
 
-@contextlib.contextmanager
-def memory_server(
-    fault: Fault = "none", scratch: Path | None = None, *, in_use: int = 0, refuses: bool = False
-) -> Iterator[tuple[Server, Seen]]:
-    """The server, which refuses `in_use` times to release a region, and the requests to it."""
-    import grpc
-    from tritonclient.grpc import service_pb2
-
-    seen, refusals = Seen(), iter(range(in_use))
+def region_calls(
+    seen: Seen, *, in_use: int = 0, refuses: bool = False
+) -> dict[str, Callable[[Any, Any], Any]]:
+    """A server's answers to the calls that register and release regions, which it keeps in `seen`; it refuses
+    `in_use` times to release one."""
+    refusals = iter(range(in_use))
 
     def check_allowed(context: Any) -> None:
         if refuses:
@@ -108,36 +107,44 @@ def memory_server(
         seen.regions.pop(request.name)
         return service_pb2.CudaSharedMemoryUnregisterResponse()
 
+    return {
+        "SystemSharedMemoryRegister": register_system,
+        "SystemSharedMemoryUnregister": unregister_system,
+        "CudaSharedMemoryRegister": register_cuda,
+        "CudaSharedMemoryUnregister": unregister_cuda,
+    }
+
+
+@contextlib.contextmanager
+def memory_server(
+    fault: Fault = "none", scratch: Path | None = None, **how: Any
+) -> Iterator[tuple[Server, Seen]]:
+    """The server, with `how` it answers the calls for regions, and the requests to it."""
+    seen = Seen()
+
     def infer(request: Any, context: Any) -> Any:
         seen.requests += 1
         seen.sent_bytes += sum(map(len, request.raw_input_contents))
         if request.model_name == "gone":
             context.abort(grpc.StatusCode.NOT_FOUND, "unknown model")
-        return _answer(service_pb2, request, seen, fault)
+        return _answer(request, seen, fault)
 
-    calls = {
-        "SystemSharedMemoryRegister": register_system,
-        "SystemSharedMemoryUnregister": unregister_system,
-        "CudaSharedMemoryRegister": register_cuda,
-        "CudaSharedMemoryUnregister": unregister_cuda,
-        "ModelInfer": infer,
-    }
-    with grpc_server(calls) as (address, client):
+    with grpc_server({**region_calls(seen, **how), "ModelInfer": infer}) as (address, client):
         yield Server(ServerSpec("local"), address, "0", None, client, scratch=scratch), seen
 
 
-def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
+def _answer(request: Any, seen: Seen, fault: Fault) -> Any:
     inputs, sent = {}, list(request.raw_input_contents)
     for tensor in request.inputs:
         if sent:
             content = sent.pop(0)
         else:
-            region, begin, size = _location(tensor)
+            region, begin, size = location(tensor, seen.regions)
             start = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
             content = seen.regions[region][start : start + size]
         dtype = np.float32 if tensor.datatype == "FP32" else np.int64
         inputs[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
-    response = pb2.ModelInferResponse(model_name=request.model_name)
+    response = service_pb2.ModelInferResponse(model_name=request.model_name)
     outputs = answers(inputs["VALUES"], inputs["COUNT"])
     for tensor in request.outputs:
         values = outputs[tensor.name]
@@ -147,7 +154,7 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
         if fault == "in the message" or "shared_memory_region" not in tensor.parameters:
             response.raw_output_contents.append(values.tobytes())
             continue
-        region, begin, size = _location(tensor)
+        region, begin, size = location(tensor, seen.regions)
         if fault == "another's slice":
             begin = max(begin - 128, 0)
         written = values.tobytes()[: size // 2 if fault == "writes half" else size]
@@ -156,8 +163,10 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
     return response
 
 
-def _location(tensor: Any) -> tuple[str, int, int]:
-    """The region, offset and size of a tensor."""
+def location(tensor: Any, regions: Mapping[str, Any]) -> tuple[str, int, int]:
+    """The region, offset and size of a tensor, inside the region as in Triton."""
     keys = ("region", "offset", "byte_size")
     region, offset, size = (tensor.parameters[f"shared_memory_{key}"] for key in keys)
+    end = offset.int64_param + size.int64_param
+    assert end <= len(regions[region.string_param]), "it ends within its region"
     return region.string_param, offset.int64_param, size.int64_param

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import mmap
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
+from tests.client.memory_server import Seen, location, region_calls
 from tests.gates import made_up_model
 from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import grpc_server
@@ -90,42 +90,21 @@ def web_server(factor: float) -> Iterator[str]:
 
 
 class Memory:
-    """Regions of shared memory registered with a server, and an answer that takes its tensors from them."""
+    """A model whose tensors are in regions of shared memory that are registered with its server."""
 
     def __init__(self) -> None:
-        self.regions: dict[str, mmap.mmap] = {}
+        self.seen = Seen()
         self.factor = 2
-
-    @property
-    def answers(self) -> Mapping[str, RpcHandler]:
-        def register(request: Any, _context: grpc.ServicerContext) -> Any:
-            with Path(f"/dev/shm{request.key}").open("r+b") as file:
-                self.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
-            return service_pb2.SystemSharedMemoryRegisterResponse()
-
-        def unregister(request: Any, _context: grpc.ServicerContext) -> Any:
-            self.regions.pop(request.name).close()
-            return service_pb2.SystemSharedMemoryUnregisterResponse()
-
-        return {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
-
-    def location(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
-        """A tensor's region, begin and length, inside the region as in Triton; None if in the message."""
-        if "shared_memory_region" not in tensor.parameters:
-            return None
-        parameters = tensor.parameters
-        begin = parameters["shared_memory_offset"].int64_param
-        region = self.regions[parameters["shared_memory_region"].string_param]
-        length = parameters["shared_memory_byte_size"].int64_param
-        assert begin + length <= len(region), "it ends within its region"
-        return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
         """`factor` times IN, plus BIAS; and each BIAS as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
         for tensor in request.inputs:
-            location = self.location(tensor)
-            content = location[0][location[1] : location[1] + location[2]] if location else raw.pop(0)
+            if "shared_memory_region" in tensor.parameters:
+                region, begin, size = location(tensor, self.seen.regions)
+                content = self.seen.regions[region][begin : begin + size]
+            else:
+                content = raw.pop(0)
             dtype = np.float32 if tensor.datatype == "FP32" else np.int64
             values[tensor.name] = np.frombuffer(content, dtype).reshape(tensor.shape)
         out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
@@ -137,9 +116,10 @@ class Memory:
             datatype, array = outputs[tensor.name]
             content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
             response.outputs.add(name=tensor.name, datatype=datatype, shape=array.shape)
-            if location := self.location(tensor):
-                assert len(content) <= location[2], "there is room"
-                location[0][location[1] : location[1] + len(content)] = content
+            if "shared_memory_region" in tensor.parameters:
+                region, begin, size = location(tensor, self.seen.regions)
+                assert len(content) <= size, "there is room"
+                self.seen.regions[region][begin : begin + len(content)] = content
                 content = b""
             response.raw_output_contents.append(content)
         return response
@@ -155,7 +135,7 @@ IN_MEMORY = make_single_answers(IDS, _ALONE, CASE_LIMITS)
 @contextmanager
 def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
     """A model of two inputs and three outputs on a server with shared memory."""
-    with served_by(memory.answer, more=memory.answers) as served:
+    with served_by(memory.answer, more=region_calls(memory.seen)) as served:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
         more = Tensor("MORE", "FP32", (4,), optional=True)
         inputs = Tensor("IN", "FP32", (4,)), more, Tensor("BIAS", "INT64", (1,))

@@ -10,10 +10,9 @@ from tests.gates.made_up_model import CASE_LIMITS
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, LoadedAs, ask_one_by_one
-from tritonproof.record.schema import GateResult, Scenario
+from tritonproof.record.schema import GateResult
 
-Loader = Callable[..., ServedModel]
-"""`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
+Loader = Callable[[str], ServedModel]
 _RUNTIME = """
 import numpy as np
 
@@ -49,11 +48,7 @@ FAULTS = {
 @pytest.fixture
 def served_with(serving: LoadRuntime) -> Loader:
     """Load a model with a fault."""
-
-    def load(fault: str, scenario: Scenario = "offline") -> ServedModel:
-        return serving(_RUNTIME.format(fault=fault), 12, scenario, max_queue_delay_us=20_000)
-
-    return load
+    return lambda fault: serving(_RUNTIME.format(fault=fault), 12, "offline")
 
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
@@ -79,9 +74,3 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
     assert {gate for gate, result in results.items() if result.fault} == gates
     if "declared" in gates:
         assert served.model.outputs[0].name in results["declared"].fault
-
-
-def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> None:
-    _gates, fault = FAULTS["rows swapped in batches"]
-    result = results_of(served_with(fault, "online"), ["in-flight"])["in-flight"]
-    assert "row-" in result.fault

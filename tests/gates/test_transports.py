@@ -7,6 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
+from tests.client.memory_server import region_calls
 from tests.gates import answering_servers
 from tests.gates.answering_servers import IN_MEMORY, ROWS, SINGLES, Memory, careful, served_by, with_memory
 from tests.gates.made_up_model import gate_context
@@ -42,17 +43,17 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
         result = transport_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert (present(result.answer_comparison).count, present(result.answer_comparison).wrong) == (6, 0)
-    assert memory.regions == {}, "none is left"
+    assert memory.seen.regions == {}, "none is left"
 
 
 def test_different_answer_in_shared_memory_is_found() -> None:
     memory = Memory()
 
     def answer(request: Any, context: grpc.ServicerContext) -> Any:
-        memory.factor = 3 if memory.regions else 2
+        memory.factor = 3 if memory.seen.regions else 2
         return Memory.answer(memory, request, context)
 
-    with with_memory(memory) as model, served_by(answer, more=memory.answers) as other:
+    with with_memory(memory) as model, served_by(answer, more=region_calls(memory.seen)) as other:
         changed = dataclasses.replace(model, server=other.server)
         result = transport_gate(gate_context(changed, IN_MEMORY, can_share_memory=True)).result
     assert "gRPC with shared memory" in result.fault
