@@ -25,7 +25,6 @@ class Nvml:
 
     NVMLError = NVMLError
     NVML_CLOCK_SM = 1
-    NVML_DEVICE_MIG_ENABLE = 1
 
     def __init__(self, clock: Callable[[], float], *uuids: str) -> None:
         self.clock = clock

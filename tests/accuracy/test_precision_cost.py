@@ -25,10 +25,19 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion, OutputDifference
 from tritonproof.reports.correctness_text import conversion_failure
-from tritonproof.spec import Arrays, Case, FrameworkModel, NetworkModel, Samples, Tensor, Tolerance
+from tritonproof.spec import (
+    Arrays,
+    Case,
+    FrameworkModel,
+    NetworkModel,
+    Samples,
+    Tensor,
+    Tolerance,
+    why_undeclared,
+)
 
 MODELS = {model.name: model for model in all_models()}
-BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
+BERT, SPEECH, DIGITS = (MODELS[f"{name}-micro"] for name in ("bert-dist4l", "fastpitch", "resnet50"))
 
 
 @functools.cache
@@ -55,13 +64,16 @@ def compared(model: NetworkModel, precision: str, network: Any, count: int = 16)
 
 @pytest.mark.parametrize(
     ("model", "precision", "count"),
-    [(BERT, "fp16", 4), (SPEECH, "fp16", 16), (SPEECH, "bf16", 16)],
-    ids=["bert in fp16", "fastpitch in fp16", "fastpitch in bf16"],
+    [(BERT, "fp16", 4), (SPEECH, "fp16", 16), (SPEECH, "bf16", 16), (DIGITS, "fp16", 16)],
+    ids=["bert in fp16", "fastpitch in fp16", "fastpitch in bf16", "resnet50 in fp16"],
 )
 def test_half_precision_costs_what_emulation_predicts(
     model: NetworkModel, precision: str, count: int
 ) -> None:
-    conversion = compared(model, precision, in_precision(weights_of(model).network, precision), count)
+    network = in_precision(weights_of(model).network, precision)
+    first = model.infer(network, few(model, 1).read([0]))
+    assert not [tensor for tensor in model.outputs if why_undeclared(tensor, first[tensor.name])]
+    conversion = compared(model, precision, network, count)
     assert conversion.passed, conversion_failure(conversion)
     assert conversion.error_in_costs == pytest.approx(1, abs=0.5)
 
@@ -169,7 +181,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
 
 
 def test_int8_emulation_uses_only_training_samples() -> None:
-    model = MODELS["resnet50-micro"]
+    model = DIGITS
     seen: list[int] = []
     whole = model.samples("training", None, None)
 

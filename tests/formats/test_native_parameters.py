@@ -6,8 +6,9 @@ unknown names, so a wrong name silently sets nothing.
 """
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +35,16 @@ def parameters(format_: Format, model: Model, target: str | None = None) -> Mapp
     return {name: value.string_value for name, value in settings.items()}
 
 
-def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
-    """The parameters for each model that the format has, on either device."""
-    given_model = dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx")
-    for model in (*all_models(), given_model):
-        if model.framework in format_.frameworks and format_.name not in model.excluded:
-            for target in (None, "NVIDIA A100"):
-                yield parameters(format_, model, target)
-
-
 @pytest.mark.parametrize(
     "releases", RELEASES, ids=lambda entry: "{backend}-{first_release}-to-{last_release}".format_map(entry)
 )
 def test_every_release_reads_each_parameter(releases: dict[str, Any]) -> None:
     formats = [native for native in NATIVE if native.backend == releases["backend"]]
     assert formats
-    for format_ in formats:
-        for settings in every_way(format_):
+    models = (*all_models(), dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx"))
+    for format_, model, target in itertools.product(formats, models, (None, "NVIDIA A100")):
+        if model.framework in format_.frameworks and format_.name not in model.excluded:
+            settings = parameters(format_, model, target)
             assert settings, "the threads at least"
             assert settings.keys() <= set(releases["reads"])
             assert not settings.keys() & set(releases["ends_the_server"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
+from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, wheel_from_pypi
 from tests.helpers import environments
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import gpu_environment
@@ -61,16 +61,6 @@ def test_tensorrt_matches_cuda_and_onnx_runtime_of_extra(extra: str) -> None:
     assert [major for major in range(8, 20) if f"{major}.99" in tensorrt.specifier] == [needed]
     own = [entry for entry in requirements(extra) if entry.name.startswith("tensorrt")]
     assert own == [], "its wheels are fetched from NVIDIA"
-
-
-def test_both_extras_cover_gpus_from_v100_on() -> None:
-    def runs(extra: str, capability: tuple[int, int]) -> bool:
-        versions = [*admitted(extra, "onnxruntime-gpu").values(), *admitted(extra, "torch").values()]
-        return all(runs_on(facts, capability) for facts in versions)
-
-    newer = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0)]
-    assert all(runs("gpu", gpu) for gpu in [*newer, (10, 0)])
-    assert all(runs("gpu-cuda12", gpu) for gpu in [(7, 0), *newer])
 
 
 FOR_LINUX = (*(f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)), "--python-version", "3.11")

@@ -76,18 +76,11 @@ def save(state: Mapping[str, np.ndarray], prefix: Path) -> Path:
     return prefix
 
 
-@pytest.fixture(scope="module")
-def published_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
-    """A checkpoint as NVIDIA publishes it, with optimizer slots and counters."""
-    folder = tmp_path_factory.mktemp("rn50_tf_amp_ckpt")
+def test_published_checkpoint_matches_recorded_outputs(tmp_path: Path) -> None:
+    """As NVIDIA publishes it, with optimizer slots and counters."""
     state = variables_of(64, 1001, 7)
     few = dict(list(state.items())[:3])  # all slots take a hundred megabytes
-    save(state | of_training(few), folder / "model.ckpt-112590")
-    return state, folder / "model.ckpt-112590"
-
-
-def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tuple[State, Path]) -> None:
-    state, path = published_checkpoint
+    path = save(state | of_training(few), tmp_path / "model.ckpt-112590")
     assert (len(state), len(of_training(state))) == (267, 161 + 4)
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
     weights = FULL.load_weights(path)
@@ -106,14 +99,6 @@ def small() -> State:
 @pytest.fixture(scope="module")
 def prefix(small: State, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(small | of_training(small), tmp_path_factory.mktemp("small") / "model.ckpt-5")
-
-
-@pytest.fixture
-def folder(prefix: Path, tmp_path: Path) -> Path:
-    """A copy to damage."""
-    for file in prefix.parent.iterdir():
-        shutil.copy(file, tmp_path)
-    return tmp_path
 
 
 def test_prefix_and_index_name_same_checkpoint(small: State, prefix: Path) -> None:
@@ -146,8 +131,12 @@ ABSENT = ("", "model.ckpt-6", "weights.safetensors")
 @pytest.mark.parametrize(
     "spoil", [flipped, with_another_index, *(methodcaller("joinpath", name) for name in ABSENT)]
 )
-def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
-    path = spoil(folder)
+def test_incomplete_checkpoint_is_refused(
+    spoil: Callable[[Path], Path], prefix: Path, tmp_path: Path
+) -> None:
+    for file in prefix.parent.iterdir():
+        shutil.copy(file, tmp_path)
+    path = spoil(tmp_path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         MICRO.load_weights(path)
 

@@ -46,26 +46,6 @@ def answer(path: Path, rows: int) -> np.ndarray:
     return np.asarray(alone.run(None, {"images": images(rows).numpy()})[0])
 
 
-@pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
-    """The batch sizes that each session computes, by the session's number; a CPU stands in for the GPU."""
-    batches_of: dict[int, list[int]] = {}
-    opened = RUNTIME._on_tensors
-
-    def on_tensors(session: Any, settings: Any) -> Any:
-        predict, computed = opened(session, settings), batches_of.setdefault(len(batches_of), [])
-
-        def run(tensors: Any) -> Any:
-            computed.append(len(tensors[0]))
-            return predict(tensors)
-
-        return run
-
-    monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
-    monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _settings: True)
-    return batches_of
-
-
 @pytest.mark.parametrize(
     ("sizes", "computed"),
     [
@@ -74,8 +54,23 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     ],
 )
 def test_batch_is_padded_to_next_session_size(
-    sizes: str, computed: dict[int, list[int]], batches: dict[int, list[int]], tmp_path: Path
+    sizes: str, computed: dict[int, list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the session's number; a CPU stands in for the GPU."""
+    batches: dict[int, list[int]] = {}
+    opened = RUNTIME._on_tensors
+
+    def on_tensors(session: Any, settings: Any) -> Any:
+        predict, sizes_of_session = opened(session, settings), batches.setdefault(len(batches), [])
+
+        def run(tensors: Any) -> Any:
+            sizes_of_session.append(len(tensors[0]))
+            return predict(tensors)
+
+        return run
+
+    monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
+    monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _settings: True)
     path = networks.convolution(tmp_path / "model.onnx")
     predict = RUNTIME.load(path, SETTINGS | {"sizes": sizes})
     for rows in (3, 1, 8, 4, 5, 3, 9):

@@ -26,14 +26,6 @@ def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     return {name: (array.shape, array.dtype) for name, array in load_file(weights).items()}
 
 
-def scores_of(model: NetworkModel, weights: Path) -> np.ndarray:
-    """The first metric of each evaluation sample with the weights in a file."""
-    samples = model.samples("evaluation", None, None)
-    run = functools.partial(model.infer, model.load_weights(weights).network)
-    kept = evaluate_in_process("framework", model, run, samples, 8).kept
-    return model.metrics[0].score(kept, samples.labels, kept)
-
-
 def first_samples(
     model: NetworkModel, split: Split, dataset: Path | None, checkpoint: Path | None
 ) -> Samples:
@@ -88,7 +80,10 @@ def test_trained_model_keeps_the_committed_limit(model: NetworkModel, tmp_path: 
     """
     train.train(model, tmp_path / "anew.safetensors")
     metric, limit = model.metrics[0], model.metrics[0].limits["fp32"]
-    scores = scores_of(model, tmp_path / "anew.safetensors")
+    samples = model.samples("evaluation", None, None)
+    run = functools.partial(model.infer, model.load_weights(tmp_path / "anew.safetensors").network)
+    kept = evaluate_in_process("framework", model, run, samples, 8).kept
+    scores = metric.score(kept, samples.labels, kept)
     short_by = (limit.value - scores.mean()) * (1 if metric.better == "higher" else -1)
     allowed = 1.645 * scores.std(ddof=1) / len(scores) ** 0.5
     assert short_by <= allowed, f"{metric.name} {scores.mean():.4g}, limit {limit.value} ({limit.source})"
