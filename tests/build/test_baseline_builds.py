@@ -6,26 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tests.helpers import git, settings
+from tests.helpers import git
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_builds
 from tritonproof.build.builds import CaseBuild
-from tritonproof.settings.settings import flag_of
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("against", "/no/such/folder"),
-        ("against", "no-such-branch"),
-        ("against", "--all"),
-        ("against", " "),
-        ("against_triton", "local:/no/such/program"),
-    ],
-)
-def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str) -> None:
-    with pytest.raises(InputError, check=lambda error: flag_of(option) in error.where and bool(error.fix)):
-        settings(**{option: value})
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tritonproof.search.candidates import SearchGoal
 from tritonproof.settings.options import options_of
 from tritonproof.settings.settings import Settings, option
 
-DIGITS = "9" * 5000
 SHARDS = ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
 DEPLOYMENTS = (
     *("", " ", "instance=2", "tf32=true", "instances=0", "instances=", "instances=1,instances=2"),
@@ -125,10 +124,12 @@ def test_option_values_are_parsed(
         ({"shared_memory": "shared"}, "--shared-memory shared"),
         ({"tf32": "perhaps"}, "--tf32 perhaps"),
         ({"triton": "embeded"}, "--triton"),
-        ({"triton": "docker:--privileged"}, "--triton"),
-        ({"triton": f"127.0.0.1:{DIGITS}"}, "--triton"),
         *(({"shard": text}, f"--shard {text}") for text in SHARDS),
-        ({"against": ""}, "--against"),
+        *(
+            ({"against": text}, f"--against {text}")
+            for text in ("", " ", "/no/such", "no-such-branch", "--all")
+        ),
+        ({"against_triton": "local:/no/such/program"}, "--against-triton"),
         ({"results": ""}, "--results"),
         ({"results": "~no-such-user-here/x"}, "--results"),
         ({"model_repos": "a\nb"}, "--model-repos"),
