@@ -103,9 +103,6 @@ def test_metric_matches_torchmetrics() -> None:
 @pytest.mark.parametrize(
     ("prediction", "truths", "f1", "exact"),
     [
-        ("The Eiffel Tower!", ["Eiffel tower"], 1, 1),
-        ("tower", ["the Eiffel Tower", "Tower"], 1, 1),
-        ("Eiffel Tower Paris", ["Eiffel Tower"], 0.8, 0),
         ("tower tower", ["tower"], 2 / 3, 0),
         ("", ["the"], 0, 1),  # both normalise to nothing: the same, but without a common word
         ("", ["tower"], 0, 0),

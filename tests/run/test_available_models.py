@@ -33,13 +33,6 @@ def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: 
         assert f"{target}-mine-onnx-fp32" in collected.cases("test_conversion")
 
 
-def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
-    (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
-    collected = collect("--models", str(tmp_path / "mine.py"))
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f"{tmp_path / 'mine.py'}:3" in collected.text
-
-
 def test_onnx_option_runs_only_its_networks_in_every_format(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
 

@@ -127,11 +127,12 @@ def test_small_file_with_large_demand_is_refused_cheaply(what: str, tmp_path: Pa
     "text", ["a { " * 3_000 + "} " * 3_000, "input [ { name: 'x' data_type: 999 } ]", "\0", "a" * 2**21]
 )
 def test_malicious_configuration_is_a_problem_of_its_model(text: str, tmp_path: Path) -> None:
-    (tmp_path / "m" / "1").mkdir(parents=True)
-    (tmp_path / "m" / "config.pbtxt").write_text(text)
-    (model,) = models_in(tmp_path, "--repository")
-    assert model.problem
-    assert model.config is None
+    for name, content in (("m", text), ("right", "max_batch_size: 4")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(content)
+    model, right = models_in(tmp_path, "--repository")
+    assert str(tmp_path / "m" / "config.pbtxt") in model.problem
+    assert (model.config, right.problem) == (None, "")
 
 
 def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,20 +31,15 @@ SOURCES = {
 IMPORTABLE = set(SOURCES) - {"no-package/tool.py", "data/list.csv", "data/large/tool.py", ".#mine.py"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, source in SOURCES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(source)
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", SOURCES)
-def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) -> None:
-    plain = toy.case(toy.model(defined_in=folder / "mine.py"))
+def test_code_that_can_be_imported_changes_the_build(name: str, tmp_path: Path) -> None:
+    for path, source in SOURCES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source)
+    plain = toy.case(toy.model(defined_in=tmp_path / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
     before = build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu")
-    (folder / name).write_text("# other\n")
+    (tmp_path / name).write_text("# other\n")
     assert (build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu") != before) is (
         name in IMPORTABLE
     )

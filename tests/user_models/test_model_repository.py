@@ -41,14 +41,6 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
         models_in(tmp_path / name, "--repository")
 
 
-def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None:
-    write_model(tmp_path, "doubler", code("2 * values"), config())
-    write_model(tmp_path, "torn", code("values"), config() + "input [ {")
-    models = found_in(tmp_path)
-    assert not models["doubler"].problem
-    assert str(tmp_path / "torn" / "config.pbtxt") in models["torn"].problem
-
-
 def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
     parameter = 'backend: "python" parameters { key: "next" value { string_value: "caller" } }'
     write_model(tmp_path, "doubler", code("2 * values"), config())
