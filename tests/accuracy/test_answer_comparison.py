@@ -35,9 +35,6 @@ def compared(
     return compare_all(expect_by_signature(rows, IDS), [Answer(np.asarray(which), answers)], limits).result
 
 
-# --- answers that differ ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "expected",
     [ROWS, NANS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
@@ -100,9 +97,6 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     assert (right.count, right.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_all(expected, again, EXACT).result.wrong == 1
-
-
-# --- answers that match -------------------------------------------------------------------------------------
 
 
 def noisy(values: np.ndarray, share: float) -> np.ndarray:
@@ -237,9 +231,6 @@ def test_answer_twice_as_near_to_another_samples_is_wrong(share: float, wrong: i
     assert compared({"OUT": expected}, {"OUT": given}, [0], wide).wrong == wrong
 
 
-# --- noise --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("min_noise", [MIN_NOISE, 0.1])
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
@@ -281,9 +272,6 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
     assert "_has_various_integers" in vars(expected), (
         "kept: masks of 64 samples take longer than comparing an answer"
     )
-
-
-# --- several ways to send the samples -----------------------------------------------------------------------
 
 
 def test_merged_comparisons_have_the_worst_of_all() -> None:

@@ -51,9 +51,6 @@ def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = No
     return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
 
 
-# --- contents -----------------------------------------------------------------------------------------------
-
-
 def test_ledger_holds_stages_and_disagreements() -> None:
     result = ledger(toy.case(), toy.samples(100), stages(95, 93, 96))
 
@@ -90,9 +87,6 @@ def test_missing_nonfinite_or_percent_scores_are_an_error(scores: np.ndarray) ->
     case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(stage_scores)),)))
     with pytest.raises(ProofError, check=lambda error: error.where == "stage converted"):
         ledger(case, toy.samples(100), stages(98, 98, 98))
-
-
-# --- its limits ---------------------------------------------------------------------------------------------
 
 
 def test_changed_decisions_fail_despite_equal_score() -> None:
@@ -211,9 +205,6 @@ def test_user_floor_replaces_framework_comparison() -> None:
     assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
 
 
-# --- models served as it is ---------------------------------------------------------------------------------
-
-
 def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
@@ -238,9 +229,6 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
     assert existing(1, {}, toy.metric(limits={})).passed
     mixed = existing(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
     assert ([entry.passed for entry in mixed.scores], mixed.passed) == ([True, False], False)
-
-
-# --- missing labels -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

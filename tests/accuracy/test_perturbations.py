@@ -204,9 +204,6 @@ def _effect(model: NetworkModel, right: Arrays, changed: Arrays, rounded: Arrays
     return max(mean(changed, name) / max(mean(rounded, name), MIN_COST) for name in names)
 
 
-# --- the tests ----------------------------------------------------------------------------------------------
-
-
 MODELS = {model.name: model for model in all_models()}
 MICRO = [model.name for model in MODELS.values() if model.micro and model.framework == "pytorch"]
 

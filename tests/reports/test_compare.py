@@ -78,9 +78,6 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
     assert changed(before, before).setup == []
 
 
-# Speed.
-
-
 @pytest.mark.parametrize(
     ("speed", "deviation", "outcome"),
     [
@@ -130,9 +127,6 @@ def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
     (point_change,) = changed(sample.record(points=(point(),)), sample.record(points=(single,))).points
     assert (point_change.ratio, point_change.outcome) == (None, "unclear")
-
-
-# Accuracy.
 
 
 def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
@@ -221,9 +215,6 @@ def test_records_of_different_formats_are_compared(
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert f"where: {nnunet}\n" in refused("compare", first, nnunet)
-
-
-# What cannot be compared.
 
 
 def test_no_common_case_is_an_error(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
