@@ -30,7 +30,6 @@ from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.serve.wheels import perf_analyzer, perf_analyzer_libraries
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs this way; processes that a test starts would then ignore Ctrl-C.
@@ -175,12 +174,6 @@ def household(tmp_path: Path) -> Iterator[Household]:
     for folder in temporary.glob("*/runs/*"):  # if even the guards were killed, nobody has cleaned up
         for segment in Path("/dev/shm").glob(f"{folder.name}*"):
             segment.unlink(missing_ok=True)
-
-
-@pytest.fixture(scope="session")
-def load_generator() -> tuple[str, dict[str, str]]:
-    """perf_analyzer and its environment."""
-    return str(perf_analyzer()), {"LD_LIBRARY_PATH": perf_analyzer_libraries()}
 
 
 @pytest.fixture

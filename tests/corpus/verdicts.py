@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import JunitTest, junit
+from tests.helpers import junit
 from tests.whole_runs.suite import suite
 from tritonproof.record import record_files
 from tritonproof.record.record_files import RecordError
@@ -94,18 +94,15 @@ def found_in(folder: Path, format_: str) -> dict[str, Found]:
         if f"-{format_}" not in cell:
             continue
         model = cell.removeprefix("cpu-").partition(f"-{format_}")[0]
-        _note(findings.setdefault(model, Found()), name.removeprefix("test_"), test)
+        finding, step = findings.setdefault(model, Found()), name.removeprefix("test_")
+        if test.outcome == "passed":
+            finding.passed.add(step)
+        elif test.outcome == "skipped":
+            finding.skipped[step] = test.message
+        else:
+            kind = test.properties.get("failure", INFRASTRUCTURE)
+            finding.failed[step] = kind, test.message.partition("\n")[0]
     for model, finding in findings.items():
         with contextlib.suppress(FileNotFoundError, RecordError):
             finding.record = record_files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
     return findings
-
-
-def _note(finding: Found, name: str, test: JunitTest) -> None:
-    if test.outcome == "passed":
-        finding.passed.add(name)
-    elif test.outcome == "skipped":
-        finding.skipped[name] = test.message
-    else:
-        kind = test.properties.get("failure", INFRASTRUCTURE)
-        finding.failed[name] = kind, test.message.partition("\n")[0]

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
+from tritonproof.serve import wheels
 from tritonproof.serve.container import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -52,6 +53,15 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def installed_triton(folder: Path, options: str = "", variables: str = "") -> Path:
+    """The embedded Triton in the layout of an installed one, which finds its own libraries: its program, which
+    adds these options and variables."""
+    wheels.backend_folder(folder)
+    libraries = f'LD_LIBRARY_PATH="{wheels.triton_libraries()}:$LD_LIBRARY_PATH"'
+    command = f'exec "{wheels.embedded_triton()}/bin/tritonserver" "$@" {options}'
+    return script(folder / "bin" / "tritonserver", f"export {libraries} {variables}\n{command}")
 
 
 class FakeDocker:

@@ -11,12 +11,12 @@ import pytest
 
 from tests import toy
 from tests.helpers import command_line, present
-from tests.serve.programs import doubled_by, port_of, process_of, script
+from tests.serve.programs import doubled_by, installed_triton, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
-from tritonproof.serve import command, launch, wheels
+from tritonproof.serve import command, launch
 from tritonproof.serve.command import Ports, free_ports
 from tritonproof.serve.launch import serve
 from tritonproof.serve.remote import check_accepts_models
@@ -66,18 +66,8 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
 
 
-def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton in the layout of an installed one, which finds its own libraries."""
-    wheels.backend_folder(folder)
-    program = wheels.embedded_triton() / "bin" / "tritonserver"
-    return script(
-        folder / "bin" / "tritonserver",
-        f'export LD_LIBRARY_PATH="{wheels.triton_libraries()}:$LD_LIBRARY_PATH"\nexec "{program}" "$@" {options}',
-    )
-
-
 def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, tmp_path: Path) -> None:
-    spec = parse_server(f"local:{wrapper(tmp_path)}")
+    spec = parse_server(f"local:{installed_triton(tmp_path)}")
     with serve(spec, models, tmp_path / "log", device="cpu") as server:
         assert server.spec.kind == "local"
         assert server.backends == tmp_path / "backends"
@@ -87,7 +77,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, t
 
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    refusing = ServerSpec("local", str(wrapper(tmp_path, "--model-control-mode=none")))
+    refusing = ServerSpec("local", str(installed_triton(tmp_path, "--model-control-mode=none")))
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", key=None) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(ServerSpec("remote", server.address))

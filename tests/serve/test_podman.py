@@ -104,9 +104,7 @@ def containers() -> list[str]:
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
-def test_container_serves_a_model_and_is_removed(
-    shared_memory: str, tmp_path: Path, load_generator: tuple[str, dict[str, str]]
-) -> None:
+def test_container_serves_a_model_and_is_removed(shared_memory: str, tmp_path: Path) -> None:
     """Podman's first process is the server if it shares the host's processes, else the server's parent."""
     build = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     assert check_docker().is_podman
@@ -117,8 +115,8 @@ def test_container_serves_a_model_and_is_removed(
         server.client.load_model(name, client_timeout=60)
         assert doubled_by(server, build)
         assert container_process(present(server.scratch).name) is not None
-        program, libraries = load_generator
-        command = [program, "-m", name, "-u", server.address, "-i", "grpc", "--request-count=20"]
+        program, libraries = wheels.perf_analyzer(), {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()}
+        command = [str(program), "-m", name, "-u", server.address, "-i", "grpc", "--request-count=20"]
         if shared_memory == "system":
             command += ["--shared-memory=system", "--output-shared-memory-size=64"]
         done = subprocess.run(command, env=os.environ | libraries, capture_output=True, text=True)

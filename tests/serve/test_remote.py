@@ -52,14 +52,6 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> CaseBuild:
     return toy.make_build(tmp_path_factory.mktemp("here"), "sent", toy.DOUBLING)
 
 
-def test_remote_server_receives_model_with_files(remote: Server, sent: CaseBuild) -> None:
-    assert (remote.spec.kind, remote.log, remote.log_tail()) == ("remote", None, "")
-    assert remote.load(sent, toy.DEPLOYMENT, "online") == "python", "it has no native backend"
-    assert doubled_by(remote, sent)
-    remote.unload(remote.name_of(sent.case))
-    assert not remote.client.is_model_ready(remote.name_of(sent.case))
-
-
 def ready_on(server: Server) -> set[str]:
     """The names of a server's loaded models."""
     return {model.name for model in server.client.get_inference_statistics().model_stats}

@@ -41,9 +41,7 @@ def _words(*arguments: str, repos: Path | None = None, results: Path | None = No
     return ["benchmarks", *options, *arguments]
 
 
-def suite(
-    *arguments: str, repos: Path | None = None, results: Path | None = None, checkout: Path = ROOT
-) -> Run:
-    """Run the suite of a checkout to its end."""
-    done = run_pytest(*_words(*arguments, repos=repos, results=results), cwd=checkout)
-    return Run(done.returncode, done.stdout + done.stderr, results or checkout / "reports" / "results")
+def suite(*arguments: str, repos: Path | None = None, results: Path | None = None) -> Run:
+    """Run the suite of this checkout to its end."""
+    done = run_pytest(*_words(*arguments, repos=repos, results=results))
+    return Run(done.returncode, done.stdout + done.stderr, results or ROOT / "reports" / "results")

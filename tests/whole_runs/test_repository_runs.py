@@ -20,23 +20,14 @@ from tritonproof.reports.tables.case import case_section
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 
-SLEEPING = """
-import time
-
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
+SLEEPING = code("values + values.dtype.type(self.added)").replace(
+    "    def execute(self, requests):",
+    """    def initialize(self, args):
         self.added = ADDED
 
     def execute(self, requests):
-        time.sleep(0.002 * len(requests))
-        return [self.answer(pb_utils.get_input_tensor_by_name(one, "IN").as_numpy()) for one in requests]
-
-    def answer(self, values):
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values + values.dtype.type(self.added))])
-"""
+        __import__("time").sleep(0.002 * len(requests))""",
+)
 """Only more instances make it faster."""
 LEAKING = code("values + self.before(values)") + (
     "\n    kept = np.float32(0)\n\n    def before(self, values):\n"

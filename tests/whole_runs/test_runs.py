@@ -91,11 +91,3 @@ def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: 
     assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
     assert done.record(case).points
     assert "network.onnx, sha256" in done.record(case).build.weights_source
-
-
-def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
-    options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
-    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
-    assert done.status == STATUS["infrastructure"]
-    assert "--triton 127.0.0.1:1" in done.text
-    assert "Traceback" not in done.text

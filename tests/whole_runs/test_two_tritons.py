@@ -1,18 +1,16 @@
 """A repository on two real Tritons: the wheel's and the same as an installed program, or running ones."""
 
 import contextlib
-import sys
 from pathlib import Path
 
 import pytest
 
 from fixtures.failures import STATUS
 from tests.helpers import present
-from tests.serve.programs import script
+from tests.serve.programs import installed_triton
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
 from tritonproof.reports.tables.baseline import footprint_failures
-from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -20,18 +18,9 @@ MORE = "2 * values * np.float32(1.0001)"
 """Doubles the values, and adds a ten-thousandth."""
 
 
-@pytest.fixture
-def tritonserver(tmp_path: Path) -> Path:
-    """The wheel's tritonserver with backends beside it, like an installed one, and with the variable ANOTHER."""
-    wheels.backend_folder(tmp_path / "tritonserver")
-    libraries = f"{wheels.triton_libraries()}:{wheels.libpython()}"
-    variables = f"ANOTHER=1 LD_LIBRARY_PATH={libraries} PATH={Path(sys.executable).parent}:$PATH"
-    command = f'export {variables}\nexec {wheels.embedded_triton()}/bin/tritonserver "$@"'
-    return script(tmp_path / "tritonserver" / "bin" / "tritonserver", command)
-
-
 @pytest.mark.campaign
-def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: Path) -> None:
+def test_repository_is_compared_on_another_triton(tmp_path: Path) -> None:
+    tritonserver = installed_triton(tmp_path / "tritonserver", variables="ANOTHER=1")
     on_another = f"{MORE} if 'ANOTHER' in __import__('os').environ else 2 * values"
     for name, formula in {"alike": "2 * values", "apart": on_another}.items():
         write_model(tmp_path / "models", name, code(formula), config(batch=4))
