@@ -67,8 +67,6 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "arguments").write_text(repr(arguments))
 """
 """A fake pytest for a checkout."""
-NO_FILES = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""Git's name of the tree without files."""
 
 
 @pytest.fixture
@@ -125,7 +123,8 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
 def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
-    git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
+    no_files = git(checkout, "hash-object", "-w", "-t", "tree", "/dev/null")
+    git(checkout, "tag", "empty", git(checkout, "commit-tree", no_files, "-m", "no files"))
     other = baseline_builds.parse_against(ref, checkout)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
         baseline_builds.export_commit(other, tmp_path / "cache", checkout)

@@ -19,7 +19,6 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
-NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)
 """Samples whose every number is their index."""
 
@@ -38,7 +37,7 @@ def load(artifact, settings):
 def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Path]]:
     """A job of the model, and the file in which it notes the samples of each request."""
     server, folder = server_of_models
-    built = toy.make_build(folder, NAME, _NOTING)
+    built = toy.make_build(folder, f"W{os.getpid()}", _NOTING)
     model = built.case.model
     with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
         server.load(built, toy.DEPLOYMENT, "offline")

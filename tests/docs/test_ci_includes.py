@@ -27,7 +27,6 @@ from tritonproof.record import record_files
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 SPEC, PIPELINE = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())
-JOB = PIPELINE["tritonproof"]
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 PAGE_OF_MANY_MACHINES = (ROOT / "docs" / "ci-many-machines.md").read_text()
 
@@ -41,7 +40,7 @@ def example(name: str, page: str = PAGE) -> Any:
 def test_user_input_is_never_part_of_a_command() -> None:
     """The shell would run whatever an input puts into the text of a script."""
     assert not [step for step in STEPS if "${{" in step.get("run", "")]
-    assert "$[[" not in str(JOB["script"])
+    assert "$[[" not in str(PIPELINE["tritonproof"]["script"])
 
 
 def test_inputs_are_passed_documented_and_equal_for_both_services() -> None:

@@ -11,8 +11,6 @@ import pytest
 from tritonproof.doctor import Finding, machine
 from tritonproof.host import machine as host
 
-GIB = 2**30
-
 
 @pytest.mark.parametrize(("limit", "state"), [(2.5, "warning"), (8.0, "ok"), (None, "ok")])
 def test_fewer_cores_than_are_visible_are_a_warning(
@@ -41,7 +39,7 @@ def test_shortage_is_a_warning_or_a_problem(
     check: Callable[[], Finding], free_gib: float, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "free_memory_gib", lambda: free_gib)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free_gib * GIB))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free_gib * 2**30))
     assert check().state == state
 
 

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -150,26 +150,12 @@ def test_pytorch_and_tensorflow_import_together_silently(order: tuple[str, str])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.fixture
-def no_memory() -> Iterator[None]:
-    """Clears the caches about the installed TensorFlow, before and after the test."""
-
-    def forget() -> None:
-        build_info.cache_clear()
-        why_missing_on_gpu.cache_clear()
-
-    forget()
-    yield
-    forget()
-
-
 def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for versions, lacks in (({"tensorflow-cpu": "2.19"}, False), ({"tensorflow": "2.17"}, False), ({}, True)):
         monkeypatch.setattr(machine, "version_of", versions.get)
         assert bool(why_missing("cpu", None, "fp32")) == lacks
 
 
-@pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize(
     ("format_", "is_cuda_build", "is_tensorrt_build", "has_libraries", "is_missing"),
     [
@@ -186,9 +172,13 @@ def test_gpu_needs_a_build_for_it_and_libraries(
     is_tensorrt_build: bool,
     has_libraries: bool,
     is_missing: bool,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    for cached in (build_info, why_missing_on_gpu):
+        cached.cache_clear()
+        request.addfinalizer(cached.cache_clear)
     info = tmp_path / "tensorflow" / "python" / "platform" / "build_info.py"
     info.parent.mkdir(parents=True)
     about = {"is_cuda_build": is_cuda_build, "is_tensorrt_build": is_tensorrt_build}

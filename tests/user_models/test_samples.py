@@ -212,7 +212,6 @@ BAD = {
     "too large a number": (lambda path: save(path / "x.npy", np.full((2, 3), 300)), "300"),
     "a file that is cut off": (cut_off, "x.npy"),
     "Python's objects": (pickled, "x.npy"),
-    "no picture": (lambda path: (path / "x.png").write_text("?"), "x.png"),
     "two samples of a name": (two_of_a_name, "'x'"),
     "no requests": (lambda path: (path / "x.json").write_text("[1]"), "`data`"),
     "no such input": (lambda path: (path / "x.json").write_text('{"data": [{"Y": [1]}]}'), "data[0]"),
