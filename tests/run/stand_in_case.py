@@ -77,8 +77,7 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    backend, requests_note = "python", ""
-    called_names = unreported = ()
+    described, requests_note = None, ""
 
     @property
     def build(self) -> CaseBuild:

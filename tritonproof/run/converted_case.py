@@ -32,9 +32,7 @@ class ConvertedCase:
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
 
-    # Only loading tells the backend; the model calls no other, and our server reports everything.
-    backend = requests_note = ""
-    called_names = unreported = ()
+    described, requests_note = None, ""
 
     @property
     def case(self) -> Case:

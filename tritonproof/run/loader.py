@@ -33,8 +33,8 @@ class Loader:
     @property
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
-        backend = self.prepared.backend if self.loaded is None else self.loaded.backend
-        return self.serving_by(backend) if backend else None
+        known = self.loaded or self.prepared.described
+        return self.serving_by(known.backend) if known and known.backend else None
 
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""

@@ -32,7 +32,8 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 @contextlib.contextmanager
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
-    run.server.check_measurable(run.prepared.unreported)
+    described = run.prepared.described
+    run.server.check_measurable(described.unreported if described else ())
     check = run.answer_check
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
@@ -88,7 +89,8 @@ def _measure_states(
     run: CaseRun, states: Sequence[PointState], save: Save
 ) -> dict[LoadPoint, PointResult | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
-    baseline, plan = run.baseline, run.settings.plan
+    baseline, plan, described = run.baseline, run.settings.plan, run.prepared.described
+    called_names = described.called_names if described else ()
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
     def with_latency_verdict(result: PointResult) -> PointResult:
@@ -100,7 +102,7 @@ def _measure_states(
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting_calls(perf_analyzer.run_pass, run.prepared.called_names)),
+        run_pass=verifying(counting_calls(perf_analyzer.run_pass, called_names)),
         on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),

@@ -11,6 +11,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.gates.context import LoadedAs
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.settings import Settings
@@ -91,16 +92,9 @@ class PreparedCase(Protocol):
         """The case's Triton, which is started when first asked for."""
 
     @property
-    def backend(self) -> str:
-        """The backend that serves the case; empty if only loading tells it."""
-
-    @property
-    def called_names(self) -> tuple[str, ...]:
-        """The names of the models that this one calls, whose times the server reports one by one."""
-
-    @property
-    def unreported(self) -> tuple[str, ...]:
-        """What the server does not report about the model: configuration, statistics."""
+    def described(self) -> DescribedModel | None:
+        """The model as its server describes it; None for a conversion, which calls no other model, and whose
+        server reports everything."""
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""

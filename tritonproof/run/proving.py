@@ -94,11 +94,11 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
 def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     """The finding of a gate such as "batches"."""
     run.say("answers without labels", name)
-    gate = GATES[name]
+    gate, described = GATES[name], run.prepared.described
     with run.hold_machine(exclusive=False):
         context = run.gate_context  # before a reload, as it has the answers given alone
         loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-        if gate.needs_configuration and "configuration" in run.prepared.unreported:
+        if gate.needs_configuration and described and "configuration" in described.unreported:
             raise NotAvailableError("the server does not give the configuration and its largest batch")
         return gate.check(dataclasses.replace(context, loaded=loaded))
 

@@ -70,18 +70,6 @@ class RepositoryCase:
     def requests_note(self) -> str:
         return self.accepted_samples.source
 
-    @property
-    def backend(self) -> str:
-        return self.described.backend
-
-    @property
-    def called_names(self) -> tuple[str, ...]:
-        return self.described.called_names
-
-    @property
-    def unreported(self) -> tuple[str, ...]:
-        return self.described.unreported
-
     def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
@@ -89,14 +77,14 @@ class RepositoryCase:
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
-        may_join = bool(self.described.called or self.unreported)  # as far as the server says
+        may_join = bool(self.described.called or self.described.unreported)  # as far as the server says
         may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadedAs(scenario, deployment, self.backend, first_answer, may_join), start
+        return LoadedAs(scenario, deployment, self.described.backend, first_answer, may_join), start
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
-        return self.backend
+        return self.described.backend
 
     def check_single_requests(self) -> None:
         """Raise NotAvailableError unless the model gives one answer to each request."""
