@@ -1,10 +1,12 @@
 """What a node needs for a run: the files of the controller's checkout, and a Python with the packages of the
 benchmarks, which tox makes once for each set of packages."""
 
+import contextlib
 import hashlib
 import io
 import os
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,17 +58,9 @@ def code_importer(code: bytes) -> Callable[[], None]:
     digest = hashlib.sha256(code).hexdigest()[:16]
 
     def import_code() -> None:
-        # Ray pickles this function by value, so it imports all that it needs, and repeats `cache_folder`.
-        import contextlib
-        import io
-        import os
-        import sys
-        import tempfile
-        import zipfile
-        from pathlib import Path
-
+        # Ray pickles this function by value; it may use only modules of Python, so it repeats `cache_folder`.
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        cache = Path(os.environ.get("TRITONPROOF_FLEET_CACHE") or home / "tritonproof-fleet") / "code"
+        cache = Path(os.environ.get(CACHE) or home / "tritonproof-fleet") / "code"
         folder = cache / digest
         if not folder.is_dir():
             cache.mkdir(parents=True, exist_ok=True)
