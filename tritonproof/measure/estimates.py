@@ -10,14 +10,12 @@ import bisect
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, CertifiedPercentile, Estimate
 
-_Observed = TypeVar("_Observed")
 PERCENTILES = (50, 90, 95, 99)
 CERTIFIABLE = (99.0, 99.9)
 """The percentiles that are certified at every load point with enough requests."""
@@ -75,7 +73,8 @@ def estimate(
     a pass share its luck (clock, caches, neighbours), so that not requests but passes are the independent
     observations (Kalibera and Jones, 2013). Needs two passes."""
     value = statistic(passes)
-    half = _standard_error(passes, statistic) * students_t(len(passes) - 1)
+    without_each = [statistic([p for j, p in enumerate(passes) if j != i]) for i in range(len(passes))]
+    half = _standard_error(np.array(without_each)) * students_t(len(passes) - 1)
     return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
 
 
@@ -101,13 +100,10 @@ def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
 
 def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float:
     """How many independent latencies would estimate the share up to `value_ms` as well as these do."""
-    counts = [
-        (int((one_pass.latencies_ms <= value_ms).sum()), len(one_pass.latencies_ms)) for one_pass in passes
-    ]
-    count = sum(total for _, total in counts)
-    error = _standard_error(
-        counts, lambda subset: sum(below for below, _ in subset) / sum(total for _, total in subset)
-    )
+    below = np.array([(one_pass.latencies_ms <= value_ms).sum() for one_pass in passes])
+    totals = np.array([len(one_pass.latencies_ms) for one_pass in passes])
+    count = int(totals.sum())
+    error = _standard_error((below.sum() - below) / (count - totals))
     if not error:
         return count
     narrowing = (students_t(math.inf) / students_t(len(passes) - 1)) ** 2
@@ -122,11 +118,10 @@ def _order_level(count: float, share: float, confidence: float) -> float:
     return min(rank / (count + 1), share) if rank > 1 else 0.0
 
 
-def _standard_error(passes: Sequence[_Observed], statistic: Callable[[Sequence[_Observed]], float]) -> float:
-    """The standard error of a smooth statistic, by the jackknife over passes."""
-    count = len(passes)
-    without = np.array([statistic([p for j, p in enumerate(passes) if j != i]) for i in range(count)])
-    return float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
+def _standard_error(without_each: np.ndarray) -> float:
+    """The standard error of a smooth statistic, by the jackknife: from its values without each pass."""
+    count = len(without_each)
+    return float(np.sqrt((count - 1) / count * ((without_each - without_each.mean()) ** 2).sum()))
 
 
 @functools.cache
