@@ -63,7 +63,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
 def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
     found: PointState, plan: MeasuringPlan, done: bool
 ) -> None:
-    assert stopping.sweep_rule(plan)(found) is done
+    assert stopping.is_measured(found, plan) is done
 
 
 @pytest.mark.parametrize(

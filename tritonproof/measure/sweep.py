@@ -1,6 +1,7 @@
 """Measures load points together: short passes of all, in random order, until each is precise enough."""
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -51,7 +52,7 @@ def sweep_points(
     PAIRS_PER_LOADING pairs that took far longer than loading: where a model lies in memory makes it faster or
     slower for as long as it is loaded. If `reload` fails, so does every unfinished point.
     """
-    is_done = is_done or stopping.sweep_rule(plan)
+    is_done = is_done or functools.partial(stopping.is_measured, plan=plan)
     rng = np.random.default_rng()
     results = list(states)
     active = [index for index, state in enumerate(states) if state.error is None]
