@@ -92,25 +92,6 @@ def test_lone_request_is_not_copied(model: Any) -> None:
     assert seen[0] is REQUESTS[0].values
 
 
-def test_requests_are_gathered_by_one_thread(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch joins all its threads for each part: 3 to 100 times as slow where other programs compute."""
-    threads: list[int] = []
-    cat = torch.cat
-
-    def counted(tensors: list[torch.Tensor]) -> torch.Tensor:
-        threads.append(torch.get_num_threads())
-        return cat(tensors)
-
-    monkeypatch.setattr(torch, "cat", counted)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        model.execute(REQUESTS)
-        assert (threads, torch.get_num_threads()) == ([1], 2)
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
     results = [torch.ones(3, 2), torch.ones(3, 1)]
     model.predict = lambda _tensors: results

@@ -104,15 +104,7 @@ class _Tensors:
 
     def _input(self, part):
         tensors = [self.torch.from_dlpack(source).to(self.device) for source in part]
-        if len(tensors) == 1:
-            return tensors[0]
-        # A single thread joins the tensors on a CPU: PyTorch would start and join all threads for each
-        # tensor, and wait for those whose cores the server and its clients use.
-        threads = self.torch.get_num_threads()
-        self.torch.set_num_threads(1)
-        batch = self.torch.cat(tensors)
-        self.torch.set_num_threads(threads)
-        return batch
+        return tensors[0] if len(tensors) == 1 else self.torch.cat(tensors)
 
     def results(self, results):
         if not self.from_host:
