@@ -41,35 +41,29 @@ def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, s
 def shared_region(
     server: Server, size: int, where: str, client: Any = None
 ) -> Iterator[tuple[str, mmap.mmap]]:
-    """The name and the memory of a region that a server on this host has registered. Its name in /dev/shm is
-    gone by then, so nothing stays there however this process ends. Raises ProofError if there is no room.
+    """The name and the memory of a private region that a server on this host has registered. Its name in
+    /dev/shm is gone by then, so nothing stays there however this process ends. If it is killed before, the
+    server's guard removes the memory, as its name begins with that of the server's folder. Raises ProofError
+    if there is no room; `where` says what for.
 
     `client`, a tritonclient's, by default the server's own, registers it, and raises its error for a refusal.
     """
     client = client or server.client
-    with contextlib.ExitStack() as stack:
-        with _named_memory(server, size, where) as (name, memory):
-            stack.callback(memory.close)
-            stack.enter_context(_registered(server, client, "system", name, f"/{name}", size))
-        yield name, memory
-
-
-@contextlib.contextmanager
-def _named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, mmap.mmap]]:
-    """The name and the memory of private shared memory; its name in /dev/shm lasts for the block, and the
-    caller closes it. If this process is killed, the server's guard removes the memory, as its name begins
-    with that of the server's folder. Raises ProofError if there is no room; `where` says what for."""
     begin = server.scratch.name if server.scratch is not None else "tritonproof"
     path = scratch.SHARED_MEMORY_FOLDER / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
-        stack.callback(path.unlink, missing_ok=True)
         try:
-            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as file:
-                # Without room a write would end this process (SIGBUS); this asks for all of it first.
-                os.posix_fallocate(file.fileno(), 0, size)
-                memory = mmap.mmap(file.fileno(), size)
-        except OSError as error:
-            raise _no_room(size, "shared", error, f"{scratch.SHARED_MEMORY_FOLDER}, {where}") from error
+            try:
+                with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as file:
+                    # Without room a write would end this process (SIGBUS); this asks for all of it first.
+                    os.posix_fallocate(file.fileno(), 0, size)
+                    memory = mmap.mmap(file.fileno(), size)
+            except OSError as error:
+                raise _no_room(size, "shared", error, f"{scratch.SHARED_MEMORY_FOLDER}, {where}") from error
+            stack.callback(memory.close)
+            stack.enter_context(_registered(server, client, "system", path.name, f"/{path.name}", size))
+        finally:
+            path.unlink(missing_ok=True)
         yield path.name, memory
 
 
