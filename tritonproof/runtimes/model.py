@@ -6,8 +6,8 @@ or, if the setting `tensors` is `torch`, PyTorch's tensors in the memory of the 
 are computed when the function returns.
 """
 
-import importlib.util
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +23,8 @@ class TritonPythonModel:
         settings["device"] = "cuda" if args["model_instance_kind"] == "GPU" else "cpu"
         settings["device_id"] = args["model_instance_device_id"]
         folder = Path(__file__).parent
-        spec = importlib.util.spec_from_file_location("runtime", folder / "runtime.py")
-        runtime = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(runtime)
-        self.predict = runtime.load(folder / settings["artifact"], settings)
+        load = runpy.run_path(str(folder / "runtime.py"))["load"]
+        self.predict = load(folder / settings["artifact"], settings)
         self.tensors = _Tensors(settings) if settings["tensors"] == "torch" else _Arrays()
         self.inputs = [tensor["name"] for tensor in config["input"]]
         self.outputs = [tensor["name"] for tensor in config["output"]]
