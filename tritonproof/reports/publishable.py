@@ -117,7 +117,7 @@ def _wrong(record: Record) -> list[str]:
         failures += filter(None, [correctness_text.conversion_failure(record.conversion)])
     if record.accuracy is not None:
         failures += correctness_text.ledger_failures(record.accuracy)
-    for result in record.measured_points:
+    for result in record.results_under_load:
         if wrong := correctness_text.wrong_answers_text(result.answers_under_load):
             failures.append(f"{wrong} ({full_point_text(result.point)})")
     return failures + [f"{gate.fault} (gate {gate.gate})" for gate in record.gates if gate.fault]
@@ -126,7 +126,8 @@ def _wrong(record: Record) -> list[str]:
 def _not_proven(record: Record) -> list[str]:
     """What has to be right and was not measured, as parts of a sentence."""
     if record.case.from_repository:
-        unverified = [result.point for result in record.measured_points if not result.answers_under_load][:1]
+        results = record.results_under_load
+        unverified = [result.point for result in results if not result.answers_under_load][:1]
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not record.build.has_random_weights and record.main_score is None:

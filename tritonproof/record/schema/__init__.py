@@ -120,6 +120,6 @@ class Record(Struct, frozen=True):
         return self.accuracy.scores[0]
 
     @property
-    def measured_points(self) -> list[PointResult | Soak]:
+    def results_under_load(self) -> list[PointResult | Soak]:
         """The load points, and the soak, which has one too."""
         return [*self.points, *([self.soak] if self.soak else [])]

@@ -53,7 +53,7 @@ def status_of(record: Publishable) -> Status:
     if record.main_score is not None:
         return Status("good", "passed")
     if record.case.from_repository:
-        answers = [result.answers_under_load for result in record.measured_points]
+        answers = [result.answers_under_load for result in record.results_under_load]
         if any(gate.has_compared for gate in record.gates) or any(part and part.count for part in answers):
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
