@@ -181,9 +181,9 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
     [
         ("1 / 0", "mine.py:3"),
         ("X = Format(name='mine')", "mine.py:3"),
-        ("X = replace(ONNX, name='a b')", "name of the format a b"),
-        ("X = replace(ONNX, precisions={'cpu': ('fp32')})", "precisions of the format onnx"),
-        ("X = replace(ONNX, convert=None)", "convert of the format onnx"),
+        ("X = replace(ONNX, name='a b')", "name of Format a b"),
+        ("X = replace(ONNX, precisions={'cpu': ('fp32')})", "precisions of Format onnx"),
+        ("X = replace(ONNX, convert=None)", "convert of Format onnx"),
         ("X = replace(ONNX, tolerances={})", "tolerances of the format onnx lack fp16, fp32, int8"),
         ("X = replace(ONNX, runtime='gone.py')", "no runtime 'gone.py'"),
         ("X = ONNX\nY = replace(ONNX)", "there is a format onnx already"),
