@@ -55,28 +55,23 @@ def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
     folder = files.absolute_path("--against", text)
     if folder.is_dir():
         return BaselineSpec(text, "checkout" if is_checkout(folder) else "folder", folder)
-    commit = _commit_of(text, root)
+    command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}"]
+    try:
+        commit = output_of(command, limit_s=30).decode().strip()
+    except ProgramError as error:
+        raise InputError(
+            f"there is no folder {sanitize.excerpt(text)!r}, and git gives no commit of {root}: {error}",
+            where=f"--against {sanitize.excerpt(text)}",
+            fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
+            "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
+            "for actions/checkout)",
+        ) from error
     short = commit[:7]
     return BaselineSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
 
 
 def is_checkout(folder: Path) -> bool:
     return all((folder / part).exists() for part in ("conftest.py", "benchmarks", "fixtures"))
-
-
-def _commit_of(ref: str, root: Path) -> str:
-    """The hash of the commit that `ref` names in the repository of `root`. Raises InputError without it."""
-    command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"]
-    try:
-        return output_of(command, limit_s=30).decode().strip()
-    except ProgramError as error:
-        raise InputError(
-            f"there is no folder {sanitize.excerpt(ref)!r}, and git gives no commit of {root}: {error}",
-            where=f"--against {sanitize.excerpt(ref)}",
-            fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
-            "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
-            "for actions/checkout)",
-        ) from error
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
