@@ -318,10 +318,10 @@ def check_supported(server: Server, case: Case) -> None:
     """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
     TensorRT is of another version, in any part, than the one that builds the engine. The suite's runtime
     reads engines with the TensorRT that builds them, and the server itself judges an unknown version."""
-    image, is_ours = server.image, server.spec.kind in ("docker", "local")
-    if not is_ours or not serves_natively(server.spec.kind, server.backends, case.format):
+    if not serves_natively(server.spec.kind, server.backends, case.format):
         return
-    release, fixed = server_spec.release_of(image, server.version), server_spec.TENSORRT_ON_ANY_GPU_SINCE
+    fixed = server_spec.TENSORRT_ON_ANY_GPU_SINCE
+    release = server_spec.release_of(server.image, server.version)
     if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
         limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
