@@ -130,12 +130,12 @@ def test_library_message_is_one_short_printable_line() -> None:
     assert len(raised.value.what) < 300
 
 
-def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
-    (tmp_path / "variables").mkdir()
-    (tmp_path / "saved_model.pb").write_bytes(b"graph")
-    (tmp_path / "variables" / "index").write_bytes(b"12345678")
-    assert disk.size_bytes(tmp_path) == 13
-    assert disk.size_bytes(tmp_path / "saved_model.pb") == 5
+def test_files_of_an_artifact_are_its_folders_or_itself(tmp_path: Path) -> None:
+    graph, index = tmp_path / "saved_model.pb", tmp_path / "variables" / "index"
+    index.parent.mkdir()
+    graph.touch()
+    index.touch()
+    assert (disk.files_in(tmp_path), disk.files_in(graph)) == ([graph, index], [graph])
 
 
 @pytest.mark.parametrize(

@@ -189,11 +189,6 @@ def file_digest(path: Path) -> str:
     return hasher.hexdigest()
 
 
-def size_bytes(path: Path) -> int:
-    """The size in bytes of a file, or of all files below a folder."""
-    return sum(file.stat().st_size for file in files_in(path))
-
-
 def files_in(path: Path) -> list[Path]:
     """The file at `path`, or all files below the folder at `path`, sorted by name."""
     return sorted(file for file in strict_walk(path) if file.is_file()) if path.is_dir() else [path]

@@ -23,7 +23,7 @@ import msgspec
 
 from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
-from tritonproof.base.disk import file_digest, size_bytes, strict_walk
+from tritonproof.base.disk import file_digest, files_in, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import CONFIG_FILE, PACKAGE
 from tritonproof.build import runtime_files
@@ -233,7 +233,8 @@ def _convert(
         build_time_s = round(time.monotonic() - started, 3)
         if not artifact.exists():
             raise ProofError(f"`convert` of {case.format.name} wrote no {artifact.name}", where=case)
-        size_mib = round(size_bytes(artifact) / 2**20, 3)
+        size_bytes = sum(file.stat().st_size for file in files_in(artifact))
+        size_mib = round(size_bytes / 2**20, 3)
         for name, source in _runtime_files(case).items():
             shutil.copyfile(source, version / name)
         # Python neither writes bytecode beside a model nor runs any that somebody put there if a file has the
