@@ -61,7 +61,7 @@ class Loader:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
             forget(self.prepared, "oracle")  # of a converted case: a repository's opens no model here
-            self.scope.model_run.release_framework_model()
+            forget(self.scope.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:

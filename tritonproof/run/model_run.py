@@ -15,7 +15,7 @@ from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.run.available_models import AvailableModels
-from tritonproof.run.once import forget, once, once_sharing_machine
+from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
@@ -66,22 +66,14 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def __exit__(self, *error: Any) -> None:
         self.stack.__exit__(*error)
 
-    @property
-    def settings(self) -> Settings:
-        return self.suite_run.settings
-
-    @property
-    def progress(self) -> Progress:
-        return self.suite_run.progress
-
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the machine for a block: exclusively to measure speed, else shared. Progress shows a wait."""
-        on_wait = self.progress.on_wait(f"{self.model.name}: wait for the machine")
+        on_wait = self.suite_run.progress.on_wait(f"{self.model.name}: wait for the machine")
         return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
 
     def say(self, activity: str, detail: str = "") -> None:
         """Show in the progress what is done once for all cases of the model."""
-        self.progress.say(f"{self.model.name}: {activity}", detail)
+        self.suite_run.progress.say(f"{self.model.name}: {activity}", detail)
 
     @property
     def network_model(self) -> NetworkModel:
@@ -93,26 +85,22 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def source_model(self) -> FrameworkModel:
         """The framework's model on the CPU, with weights of --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
-        return self.network_model.load_weights(self.settings.checkpoint.get(self.model.name))
+        return self.network_model.load_weights(self.suite_run.settings.checkpoint.get(self.model.name))
 
     @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
         """The framework's model that converted models are compared with."""
         return stages.framework_model_on(self.target.device, self.network_model, self.source_model)
 
-    def release_framework_model(self) -> None:
-        """Free the memory of the framework's model on the target's device; it is made again on use."""
-        forget(self, "framework_model")
-
     @once_sharing_machine
     def samples(self) -> Samples:
         """The evaluation split of --dataset, or the model's own."""
-        return samples_of(self.network_model, "evaluation", self.settings)
+        return samples_of(self.network_model, "evaluation", self.suite_run.settings)
 
     @property
     def batch(self) -> int:
         """The rows of a batch that the framework computes."""
-        return stages.evaluation_batch(model_deployment(self.model, self.target, self.settings))
+        return stages.evaluation_batch(model_deployment(self.model, self.target, self.suite_run.settings))
 
     @once_sharing_machine
     def framework_answers(self) -> stages.StageAnswers:
@@ -127,7 +115,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         """What a precision costs the model, in any format; None if the framework has no network of it."""
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
-            training = functools.partial(samples_of, self.network_model, "training", self.settings)
+            training = functools.partial(samples_of, self.network_model, "training", self.suite_run.settings)
             framework, samples = self.framework_model, self.samples
             cost = measure_cost(self.network_model, precision, framework, samples, training, self.batch)
             self.precision_costs[precision] = cost

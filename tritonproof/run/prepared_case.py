@@ -32,8 +32,8 @@ class CaseScope:
         """`requested` is the case before its server completes it; `role` is empty for the case's own run;
         `settings` are those that serve it, if they are not the suite's: of a baseline."""
         self.requested, self.role, self.model_run = requested, role, model_run
-        self.suite_run, self.progress = model_run.suite_run, model_run.progress
-        self.settings = settings or model_run.settings
+        self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
+        self.settings = settings or model_run.suite_run.settings
         self.hold_machine = model_run.hold_machine
         self.stack = contextlib.ExitStack()
 
