@@ -72,8 +72,13 @@ class RepositoryCase:
 
     def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
-        no first answer of a remote model, which others may have asked before."""
-        self.check_single_requests()
+        no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
+        the model gives one answer to each request."""
+        model = self.case.model
+        if model.exchange != "single":
+            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
+            outlook = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {outlook}")
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
@@ -85,14 +90,6 @@ class RepositoryCase:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
         return self.described.backend
-
-    def check_single_requests(self) -> None:
-        """Raise NotAvailableError unless the model gives one answer to each request."""
-        model = self.case.model
-        if model.exchange != "single":
-            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
-            outlook = "test_conversation proves it, load on it is not measured"
-            raise NotAvailableError(f"{model.name} {how}: {outlook}")
 
 
 @contextlib.contextmanager
