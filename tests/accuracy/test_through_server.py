@@ -200,7 +200,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
 
     last = evaluate_through_server(server, CASE, samples, 4)
     stages = (framework, converted, last)
-    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_item(CASE, samples, stages))
+    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_item(CASE, samples, stages), {})
 
     wrong = [
         samples.ids[batch[index]]
@@ -252,7 +252,7 @@ def served_ledger(
     comparison = StageComparison(expected, limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
-    return accuracy_ledger(case, precision, samples, stages, score_each_item(case, samples, stages))
+    return accuracy_ledger(case, precision, samples, stages, score_each_item(case, samples, stages), {})
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:

@@ -3,7 +3,6 @@ score after each stage, and the few items that a reader is shown, are kept besid
 
 import itertools
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def accuracy_ledger(
     samples: Samples,
     stages: Sequence[StageAnswers],
     scores_by_metric: ItemScores,
-    user_limits: Mapping[str, Limit] = MappingProxyType({}),
+    user_limits: Mapping[str, Limit],
 ) -> Ledger:
     """The ledger of three stages. A metric's limits are the `user_limits` one, else the model's own, and a
     share of the framework's score. As the same file on the same data, the converted and the served model must
