@@ -40,7 +40,8 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
 
 @pytest.mark.step("accuracy")
 def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
-    """Each metric of Triton's answers keeps the model's own limit, and nearly the framework's score."""
+    """Each metric of Triton's answers keeps the model's own limit and nearly the framework's score, and every
+    output is near the converted model's in process."""
     ledger, sample_scores = prove_accuracy(run)
     why_no_score = run.why_no_score
     recorder.record(accuracy=ledger, why_no_score=why_no_score)

@@ -34,7 +34,7 @@ def test_in_flight(run: CaseRun, recorder: Recorder) -> None:
 
 @pytest.mark.step("batches")
 def test_batches(run: CaseRun, recorder: Recorder) -> None:
-    """A sample gets the same answer alone and in batches of all sizes, at any position, beside any others."""
+    """A sample gets the same answer alone and in batches of many sizes, at any position, beside others."""
     record_finding(run, recorder, run_gate(run, "batches"))
 
 

@@ -34,7 +34,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
 @pytest.mark.step("online")
 @pytest.mark.benchmark(timer=BENCHMARK_CLOCK.popleft)
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
-    """Measures throughput and latency at a concurrency or a request rate; fails if shown to be too slow."""
+    """Throughput and latency at a concurrency or a rate; fails for a wrong answer, or if shown to be too slow."""
     measure_and_record(run, point, recorder, benchmark)
 
 
@@ -42,7 +42,7 @@ def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
 @pytest.mark.step("offline")
 @pytest.mark.benchmark(timer=BENCHMARK_CLOCK.popleft)
 def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
-    """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
+    """Throughput and latency at a batch size; fails for a wrong answer, or if shown to be too slow."""
     measure_and_record(run, point, recorder, benchmark)
 
 

@@ -70,7 +70,7 @@ def test_intervals_have_stated_coverage(shape: str) -> None:
     for _trial in range(TRIALS):
         passes = passes_of(list(draw(generator, 5, 300)))
         intervals = estimates.latency_estimates(passes)
-        intervals["throughput"] = estimates.estimate(passes, estimates.throughput)
+        intervals["throughput"] = estimates.estimate(passes, estimates.requests_per_s)
         for name, interval in intervals.items():
             is_below = interval.open_above or truths[name] <= interval.high
             hits[name] += interval.low <= truths[name] and is_below
@@ -88,7 +88,7 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
     for _trial in range(TRIALS):
         passes = passes_of(list(draw(generator, 8, 300)))
         for count in range(PASSES_TO_BELIEVE_AN_INTERVAL, 9):
-            interval = estimates.estimate(passes[:count], estimates.throughput)
+            interval = estimates.estimate(passes[:count], estimates.requests_per_s)
             if estimates.relative_half_width(interval) <= MeasuringPlan.interval_target:
                 break
         hits += interval.low <= truth <= interval.high
@@ -98,7 +98,9 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
 
 def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     passes = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
-    single, eightfold = (estimates.estimate(passes, estimates.throughput, scale=scale) for scale in (1, 8))
+    single, eightfold = (
+        estimates.estimate(passes, estimates.requests_per_s, scale=scale) for scale in (1, 8)
+    )
     ends = single.value, single.low, single.high
     assert (eightfold.value, eightfold.low, eightfold.high) == tuple(8 * end for end in ends)
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])

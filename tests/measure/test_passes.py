@@ -88,7 +88,7 @@ def test_throughput_matches_simulated_server(
 ) -> None:
     passes = simulated(300, service, length_s, **server)
     # The standard error of 300 passes is at most a quarter of a percent in each case.
-    assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.01)
+    assert estimates.requests_per_s(passes) == pytest.approx(truth_per_s, rel=0.01)
 
 
 @pytest.mark.parametrize("server", [{}, {"concurrency": 4, "instances": 4}], ids=["1 client", "4 clients"])
@@ -105,7 +105,7 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
     if server:  # with four clients the standard error is 0.23 %
         mean_s = 0.02 * 0.06 + 0.98 * 0.005 + GAP_S
-        assert estimates.throughput(passes) == pytest.approx(4 / mean_s, rel=0.01)
+        assert estimates.requests_per_s(passes) == pytest.approx(4 / mean_s, rel=0.01)
 
 
 @pytest.mark.parametrize(

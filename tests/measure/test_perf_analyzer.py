@@ -51,7 +51,7 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass, monkeypatch:
     monkeypatch.setattr(processor_use, "start_cpu_clock", lambda _pid: read_cpu)
     monkeypatch.setattr(perf_analyzer, "read_profile", lambda path: read_cpu.called and read_profile(path))
     one_pass = take_pass()
-    assert estimates.throughput([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
+    assert estimates.requests_per_s([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert one_pass.cpu.children_s > 0
     assert one_pass.failed_attempts == ()
@@ -128,7 +128,7 @@ def test_damaged_pass_is_repeated_and_noted(
 
     one_pass = take_pass(server=server)
 
-    assert estimates.throughput([one_pass]) == pytest.approx(400, rel=1e-6)
+    assert estimates.requests_per_s([one_pass]) == pytest.approx(400, rel=1e-6)
     (text,) = one_pass.failed_attempts
     assert named in text
     assert len(analyzer.calls) == 2

@@ -134,7 +134,7 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
         point = PointState(Side(toy.job(LoadPoint("online", 1, 8))))
         states += sweep.sweep_points([point], QUICK, is_done=lambda one: one.spent_s > 12)
     passes = [one_pass for state in states for one_pass in state.passes]
-    assert estimates.throughput(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
+    assert estimates.requests_per_s(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
     assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
     assert all(state.current.failed_attempts for state in states)
 

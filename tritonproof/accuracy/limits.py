@@ -4,7 +4,8 @@ The tolerance is chosen by a person, for a format or a model: how far a conversi
 The cost is measured: how far a precision alone moves the outputs of the framework's own network.
 The limits are what comparisons enforce: multiples of the cost, or where none is measured the tolerance; for
 the same artifact on other kernels, constants of the precision in its place, unless a user gave the tolerance.
-The noise is how far answers to a repeated request differ: the only limit where nothing may change an answer.
+The noise is how far answers to a repeated request differ: where nothing may change an answer, a multiple of
+it is the only limit.
 """
 
 import functools

@@ -44,7 +44,7 @@ class SingleAnswers:
     kernel_limits: AnswerLimits
     """The limits where other kernels may compute an answer, no narrower than the noise."""
     noise_limits: AnswerLimits
-    """The limits where nothing may change an answer: the noise of a repeated request, mostly none."""
+    """The limits where nothing may change an answer: a multiple of the noise, which is mostly none."""
     noise: float = 0.0
     """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()

@@ -47,7 +47,7 @@ def warm_up_end(latencies: np.ndarray) -> int | None:
     return best * size if best <= count // 2 else None
 
 
-def throughput(passes: Sequence[Pass]) -> float:
+def requests_per_s(passes: Sequence[Pass]) -> float:
     """Requests per second of all passes together."""
     return sum(one_pass.completed for one_pass in passes) / sum(one_pass.duration_s for one_pass in passes)
 

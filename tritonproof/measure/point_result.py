@@ -37,7 +37,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     passes, answers = current.passes, current.answers_under_load
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)
-    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
+    throughput_per_s = estimates.estimate(passes, estimates.requests_per_s, scale=point.batch)
     slips_ms = [one_pass.slips_ms for one_pass in passes if one_pass.slips_ms is not None]
     result = PointResult(
         point=point,

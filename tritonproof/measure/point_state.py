@@ -116,7 +116,7 @@ def main_estimate(state: PointState) -> Estimate:
     """The estimate for the interval target: inferences per second, or at a rate the mean latency in ms."""
     if state.point.is_at_rate:
         return estimates.estimate(state.passes, estimates.mean_latency_ms)
-    return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
+    return estimates.estimate(state.passes, estimates.requests_per_s, scale=state.point.batch)
 
 
 def speeds(side: Side) -> list[float]:
@@ -125,7 +125,7 @@ def speeds(side: Side) -> list[float]:
 
 def speed(one_pass: Pass, point: LoadPoint) -> float:
     """The speed in a pass: inferences per second, or at a rate the inverse of the mean latency."""
-    throughput_per_s = estimates.throughput([one_pass]) * point.batch
+    throughput_per_s = estimates.requests_per_s([one_pass]) * point.batch
     return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
 
 

@@ -1,4 +1,5 @@
-"""Verifies answers between a load point's passes: all to its requests, as many in flight (8 at a rate).
+"""Between a load point's passes, sends its requests again, as many in flight (8 at a rate), and compares
+every answer with the expected one.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and else it compares only the first row of a batch, bit by bit

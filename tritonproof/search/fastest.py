@@ -67,7 +67,7 @@ class Rerun:
     def throughputs_per_s(self) -> list[float]:
         """Inferences per second of each pass, also at a rate, which is what a search for rates compares."""
         batch = self.operating_point.point.batch
-        return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
+        return [estimates.requests_per_s([one_pass]) * batch for one_pass in self.state.passes]
 
 
 class RerunError(Exception):
@@ -171,7 +171,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
         return Trial(candidate, capacity_probe_count=len(probes), error=error)
     ladder = candidate.ladder[:1]
     if rung > 0 or latency_ms <= goal.latency_budget_ms:
-        capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
+        capacity_per_s = max(estimates.requests_per_s([one_pass]) for one_pass in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
 

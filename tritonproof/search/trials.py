@@ -128,7 +128,7 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
     readings = []
     for rung in sorted({rung for rung, _ in trial.probes}):
         passes = [one_pass for pass_rung, one_pass in trial.probes if pass_rung == rung]
-        per_s = estimates.throughput(passes) * trial.candidate.ladder[rung].batch
+        per_s = estimates.requests_per_s(passes) * trial.candidate.ladder[rung].batch
         latency_ms = estimates.percentile_latency(passes, goal.percentile)
         readings.append(RungReading(rung, len(passes), per_s, latency_ms))
     return readings
