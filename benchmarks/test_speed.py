@@ -34,7 +34,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
 @pytest.mark.step("online")
 @pytest.mark.benchmark(timer=BENCHMARK_CLOCK.popleft)
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
-    """Throughput and latency at a concurrency or rate; fails for a wrong answer, or if shown to be too slow."""
+    """Throughput and latency at a concurrency or rate; fails for a wrong answer, or if shown too slow."""
     measure_and_record(run, point, recorder, benchmark)
 
 

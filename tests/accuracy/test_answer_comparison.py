@@ -162,6 +162,13 @@ def test_classes_are_the_indices_of_the_largest_scores_alone(values: np.ndarray,
     assert not same.score_output_of, "scores that are all equal choose nothing"
 
 
+def test_integers_that_are_no_indices_are_no_classes_although_scores_are_equal() -> None:
+    scores, counts = np.zeros((20, 3), np.float32), np.array([7] * 10 + [1] * 10)
+    scores[-1, 1] = 1.0
+    expected = {"SCORES": scores, "COUNT": counts}
+    assert compared(expected, {**expected, "COUNT": np.where(counts == 1, 0, counts)}, range(20)).wrong == 10
+
+
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
     """Two classes have the same score, up to FP32's noise."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)

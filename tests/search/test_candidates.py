@@ -12,9 +12,10 @@ from msgspec import structs
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import Deployment, Estimate, Scenario
-from tritonproof.search import candidates, fastest
+from tritonproof.search import candidates, fastest, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.user_models import model_repository
 
@@ -32,6 +33,14 @@ def test_instances_are_limited_by_cores_and_device() -> None:
     for cores, counts in {1: [1], 2: [1, 2], 64: [1, 2, 4]}.items():
         assert candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) == counts
     assert candidates.instance_counts(SearchSpace(OWN, "cuda", 1)) == [1, 2, 4]
+
+
+def test_wrong_answers_outrank_other_errors_if_nothing_can_be_measured() -> None:
+    goal = SearchGoal(7, 99)
+    errors = ProofError("it does not load"), AccuracyError("wrong"), ProofError("no pass")
+    first = candidates.basic_candidates(SPACE, goal)[0]
+    with pytest.raises(AccuracyError):
+        trials.finalists([trials.Trial(first, error=error) for error in errors], goal, 2)
 
 
 def test_every_gpu_is_loaded() -> None:

@@ -86,11 +86,11 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
         is_of_rows = scores.ndim == 2 and classes[:1].size <= count
         if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
             chosen, largest = scores_of(classes, scores, axis), scores.max(axis=axis, keepdims=True)
-            differ = np.broadcast_to(largest > scores.min(axis=axis, keepdims=True), chosen.shape)
+            differ = (largest > scores.min(axis=axis, keepdims=True)) | np.isnan(chosen)
             if chosen.shape != largest.shape:
                 largest = np.sort(scores, axis=1)[:, ::-1][:, : chosen.shape[1]]
             # Scores, not indices, are compared: equal scores have no order, and where all are equal, any
-            # integer is an index of the largest.
+            # index is one of the largest.
             if differ.any() and (chosen == largest)[differ].mean() >= _CLASS_SHARE:
                 return axis
     return None

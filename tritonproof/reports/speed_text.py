@@ -172,7 +172,7 @@ def search_text(search: schema.Search) -> str:
     other = "its own settings" if search.diff else "the runner-up"
     lead = lead_text(search.lead, other) if search.configurations > 1 else "there was no other configuration"
     if not search.own_is_measured:
-        lead = "its own settings could not be measured"
+        lead = "its own settings could not be measured, or answer wrongly"
     return f"{reached} with {within}: {_configuration_text(search)}; {lead}"
 
 

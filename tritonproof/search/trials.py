@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from tritonproof.base.errors import ProofError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint
@@ -156,11 +156,12 @@ def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
 
 def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
     """At most `count` of the most promising trials, of different configurations; all but the first seemed to
-    keep the budget. Raises the first trial's error if none could be measured."""
+    keep the budget. If none could be measured, raises the error of wrong answers, else the first trial's."""
     best: dict[object, Trial] = {}
     for trial in most_promising(trials, goal):
         if not best or promise_of(trial, goal) > 0:
             best.setdefault(trial.candidate.configuration, trial)
     if not best:
-        raise next(trial.error for trial in trials if trial.error)
+        errors = [trial.error for trial in trials if trial.error]
+        raise next((error for error in errors if isinstance(error, AccuracyError)), errors[0])
     return list(best.values())[:count]

@@ -296,7 +296,7 @@ class Search(Struct, frozen=True):
     diff: Text = ""
     """The winner's changes to a repository model's config.pbtxt; empty if nothing is better."""
     own_is_measured: bool = True
-    """Whether a repository model's own configuration could be measured; True for a model without one."""
+    """Whether a repository model's own configuration was measured, with right answers; True without one."""
 
 
 class ModelWarmup(Struct, frozen=True):
