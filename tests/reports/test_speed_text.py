@@ -93,7 +93,10 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
         ({"lead": Ratio(1.03, 0.98, 1.08)}, "1.03 (0.98 to 1.08) times as fast as the runner-up"),
         ({}, "; the runner-up did not keep the budget"),
         ({"configurations": 1}, "; there was no other configuration"),
-        ({"configurations": 1, "own_is_measured": False}, "; its own settings could not be measured, or answer wrongly"),
+        (
+            {"configurations": 1, "own_is_measured": False},
+            "; its own settings could not be measured, or answer wrongly",
+        ),
     ],
 )
 def test_winner_of_a_search_leads_or_says_why_it_won(changes: dict[str, Any], said: str) -> None:
