@@ -80,15 +80,15 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
         return None
     fitting = max(1, CHUNK_BYTES // max(1, scores[:1].nbytes))  # the outputs may be larger than memory
     rows = np.linspace(0, len(scores) - 1, min(len(scores), fitting), dtype=int)
-    classes, scores = classes[rows], scores[rows]
     for axis in range(1, scores.ndim):
         before, count, after = scores.shape[:axis], scores.shape[axis], scores.shape[axis + 1 :]
         is_of_rows = scores.ndim == 2 and classes[:1].size <= count
         if count > 1 and (is_of_rows or classes.shape in (before + after, (*before, 1, *after))):
-            chosen, largest = scores_of(classes, scores, axis), scores.max(axis=axis, keepdims=True)
-            differ = (largest > scores.min(axis=axis, keepdims=True)) | np.isnan(chosen)
+            compared = scores[rows]
+            chosen, largest = scores_of(classes[rows], compared, axis), compared.max(axis=axis, keepdims=True)
+            differ = (largest > compared.min(axis=axis, keepdims=True)) | np.isnan(chosen)
             if chosen.shape != largest.shape:
-                largest = np.sort(scores, axis=1)[:, ::-1][:, : chosen.shape[1]]
+                largest = np.sort(compared, axis=1)[:, ::-1][:, : chosen.shape[1]]
             # Scores, not indices, are compared: equal scores have no order, and where all are equal, any
             # index is one of the largest.
             if differ.any() and (chosen == largest)[differ].mean() >= _CLASS_SHARE:

@@ -109,10 +109,14 @@ class StageComparison:
             mean_limit = 1 - agreement
             of_row = 1.0 if name in self.expected.score_output_of else agreement
             largest_limit = allowed_ties_per_row(size, of_row) / size if totals.is_wrong else 1.0
+            compared_share = compared_share_limit = 1.0
         else:
             largest_limit, max_mean = limits.of_output(name)
             rounding = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
             mean_limit = max_mean + rounding
+            compared_share = (self.rows - self.left_out) / self.rows
+            # At least one row, where the precision itself changes integers in nearly all.
+            compared_share_limit = max(limits.min_compared_share, 1 / self.rows)
         return OutputDifference(
             output=name,
             kind="differing" if spread is None else "error",
@@ -124,9 +128,8 @@ class StageComparison:
             expected=totals.expected,
             actual=totals.actual,
             source=limits.source,
-            compared_share=1.0 if spread is None else (self.rows - self.left_out) / max(self.rows, 1),
-            # At least one row, where the precision itself changes integers in nearly all.
-            compared_share_limit=max(1.0 if spread is None else limits.min_compared_share, 1 / self.rows),
+            compared_share=compared_share,
+            compared_share_limit=compared_share_limit,
         )
 
 

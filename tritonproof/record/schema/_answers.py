@@ -162,7 +162,7 @@ class AnswerComparison(Struct, frozen=True):
     floating-point outputs."""
     agreement: Number | None = None
     """The least share of elements of an integer or text output that equal the expected ones; None if nothing
-    was compared, and under load in records from before it was kept."""
+    was compared."""
     left_out: Count = 0
     """The number of answers whose floating-point outputs were not compared, as some integers differ."""
     sample: Text = ""
