@@ -225,7 +225,7 @@ def check(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> LoadJob:
     """A job of the toy model without a server."""
-    data = InputData(Path(), ["toy-000"], samples().read([0]))
+    data = InputData(["toy-000"], samples().read([0]))
     return LoadJob(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
 
 

@@ -71,7 +71,7 @@ def test_requests_cycle_through_all_samples(
 
 def data_of(row_bytes: int, count: int = 64) -> InputData:
     rows = np.broadcast_to(np.uint8(0), (count, row_bytes))
-    return InputData(Path(), [str(n) for n in range(count)], {"IN": rows})
+    return InputData([str(n) for n in range(count)], {"IN": rows})
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 128])
@@ -86,7 +86,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
     [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3), (0, 1, 64)],
 )
 def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
-    texts = InputData(Path(), data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})
+    texts = InputData(data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})
     for data in (data_of(row_bytes), texts):
         assert 3 <= data.sample_count(batch) <= most
 

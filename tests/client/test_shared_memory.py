@@ -47,7 +47,7 @@ def job_of(
     }
     ids = [f"row-{number}" for number in range(samples)]
     check = toy.check(ids, answers(rows["VALUES"], rows["COUNT"]))
-    model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(Path(), ids, rows)
+    model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(ids, rows)
     return LoadJob(ServedModel(server, "m", model, data), point, through, check=check)
 
 
