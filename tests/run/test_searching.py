@@ -20,7 +20,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate
-from tritonproof.search.trials import OperatingPoint
+from tritonproof.search.trials import Measurer, OperatingPoint, RerunError
 
 SearchOf = Callable[..., RepositorySearch]
 
@@ -69,13 +69,13 @@ def test_what_a_search_leaves_out_is_noted(
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
 
-    def find(_space: object, _goal: object, probe: Any, measure_again: Any, *_more: object) -> object:
+    def find(_space: object, _goal: object, measurer: Measurer, *_more: object) -> object:
         with pytest.raises(ProofError, match="too large"):
-            probe(OperatingPoint(candidate, 0))
-        return measure_again([OperatingPoint(candidate, 0)])
+            measurer.probe(OperatingPoint(candidate, 0))
+        return measurer.measure_again([OperatingPoint(candidate, 0)])
 
     monkeypatch.setattr(fastest, "find_fastest", find)
-    with pytest.raises(fastest.RerunError), searching.winner_loaded(run):
+    with pytest.raises(RerunError), searching.winner_loaded(run):
         pass
     said = "batch 64: larger than 32", *[f"{candidate.label}: too large"] * 2
     noted = [line for line in lines if "left out" in line]

@@ -80,7 +80,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return dataclasses.replace(job, point=operating_point.point, request_s=0.005)
 
         measurer = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan := MeasuringPlan())
-        winner, _entry = fastest.find_fastest(ALONE, goal, measurer.probe, measurer.measure_again, plan)
+        winner, _entry = fastest.find_fastest(ALONE, goal, measurer, plan)
         measurer.run_pass(job, 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.

@@ -162,8 +162,7 @@ class SimulatedMeasurer:
         return PointState(Side(toy.job(point), passes=results, warm_up=results[:2]))
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
-        measuring, plan = (self.probe, self.measure_again), MeasuringPlan()
-        return fastest.find_fastest(space, goal, *measuring, plan, self.activities.append)
+        return fastest.find_fastest(space, goal, self, MeasuringPlan(), self.activities.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
         return 1e3 * operating_point.sample_level / self.mean_ms(operating_point)

@@ -62,8 +62,10 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     say_rerun = functools.partial(run.say, f"{search}: rerun")
     measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
-    try:
-        rerun, entry = fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again, plan, say)
+    with contextlib.ExitStack() as stack:
+        if isinstance(searched, RepositorySearch):  # what follows a converted case's loads its own deployment
+            stack.callback(searched.restore)
+        rerun, entry = fastest.find_fastest(space, goal, measurer, plan, say)
         winner = rerun.operating_point.candidate
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)
@@ -71,8 +73,6 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         path = record_files.record_path(run.case.key, run.settings.results)
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
-    finally:
-        searched.restore()
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,6 @@ class ConvertedSearch:
         native = self.run.loader.ensure_loaded(winner.scenario, winner.deployment).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
-
-    def restore(self) -> None:
-        """Do nothing: whatever follows loads its own deployment."""
 
 
 class RepositorySearch:

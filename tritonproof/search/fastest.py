@@ -4,8 +4,7 @@ the best again with fresh passes, which did not help to choose it.
 A candidate is a configuration, a deployment for a scenario, with its possible load points. Its trial has
 probes, a few short passes at the load points where they help most. The most promising trials get more; the
 two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
-fresh passes, lowers a load that does not keep the budget, and leaves out what answers wrongly. The functions
-that measure are arguments, so a simulated server works too.
+fresh passes, lowers a load that does not keep the budget, and leaves out what answers wrongly.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import Estimate, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
-from tritonproof.search.trials import OperatingPoint, Probe, Trial
+from tritonproof.search.trials import Measurer, OperatingPoint, RerunError, Trial
 from tritonproof.spec import OnProgress
 
 _CAPACITY_LOAD_FACTOR = 2.0
@@ -70,18 +69,10 @@ class Rerun:
         return [estimates.requests_per_s([one_pass]) * batch for one_pass in self.state.passes]
 
 
-class RerunError(Exception):
-    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
-
-    def __init__(self, candidate: Candidate, error: ProofError) -> None:
-        self.candidate, self.error = candidate, error
-
-
 def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
-    probe: Probe,
-    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
+    measurer: Measurer,
     plan: MeasuringPlan,
     on_progress: OnProgress = lambda _text: None,
 ) -> tuple[Rerun, Search]:
@@ -90,16 +81,16 @@ def find_fastest(
 
     Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
-    good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
-    in turns. If it raises RerunError, the next promising configuration takes that finalist's place.
+    good on average, the reported figures come from fresh passes of the finalists. If one cannot be measured
+    again or answers wrongly, the next promising configuration takes its place.
 
     Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
     """
-    tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
+    tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
-        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
+        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, measurer)
     own_configuration = space.own_scenario, space.own_deployment
     attempts: list[list[Rerun]] = []
     while not attempts:
@@ -109,7 +100,7 @@ def find_fastest(
         if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
             best[1:] = own[:1]  # no other takes its place if it cannot be measured
         try:
-            attempts = _rerun_best(best, goal, measure_again, on_progress)
+            attempts = _rerun_best(best, goal, measurer, on_progress)
         except RerunError as failed:
             for candidate, trial in tried.items():
                 if candidate.configuration == failed.candidate.configuration:
@@ -133,7 +124,9 @@ def find_fastest(
     return winner, entry
 
 
-def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
+def _first_round(
+    space: SearchSpace, goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
+) -> list[Trial]:
     """A few passes of every candidate: first to find the number of instances, then their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
@@ -143,8 +136,8 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
             if candidate.configuration not in seen:  # else it is tried with other load points
                 seen.add(candidate.configuration)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
-            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
-            first.append(trials.screen(trial, _PROBES[0], goal, probe))
+            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, measurer)
+            first.append(trials.screen(trial, _PROBES[0], goal, measurer))
 
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
@@ -154,14 +147,14 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
     return first
 
 
-def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
+def with_rates(candidate: Candidate, goal: SearchGoal, measurer: Measurer) -> Trial:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     levels, rung = candidate.sample_levels, 0
     probes: list[Pass] = []
     try:
         while True:
-            probes.append(probe(OperatingPoint(candidate, rung)))
+            probes.append(measurer.probe(OperatingPoint(candidate, rung)))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
             if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
                 break
@@ -177,10 +170,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 
 
 def _rerun_best(
-    best: Sequence[Trial],
-    goal: SearchGoal,
-    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
-    on_progress: OnProgress,
+    best: Sequence[Trial], goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
 ) -> list[list[Rerun]]:
     """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
     budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
@@ -191,7 +181,7 @@ def _rerun_best(
     while operating_points and len(attempts) < _MAX_RERUNS:
         points = " and ".join(f"{chosen.candidate.scenario} {chosen.point}" for chosen in operating_points)
         on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
-        states = zip(operating_points, measure_again(operating_points), strict=True)
+        states = zip(operating_points, measurer.measure_again(operating_points), strict=True)
         attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
         lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
         if lighter[0] == operating_points[0]:
@@ -296,7 +286,7 @@ class CandidateMeasurer:
     """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
 
     def probe(self, operating_point: OperatingPoint) -> Pass:
-        """One short pass. Answers are not verified, as it only gives a speed."""
+        """Take one short pass. Answers are not verified, as it only gives a speed."""
         candidate, point = operating_point.candidate, operating_point.point
         steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
         try:
@@ -312,9 +302,9 @@ class CandidateMeasurer:
             raise
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        """Fresh passes at each operating point, for the whole budget of a rerun: half of them at each, then
-        the other half in reverse order, so that a drift of the machine affects all alike, and the last is not
-        loaded twice. Raises RerunError for the first that cannot be measured or answers wrongly."""
+        """Take fresh passes at each operating point, for the whole budget of a rerun: half of them at each,
+        then the other half in reverse order, so that a drift of the machine affects all alike, and the last
+        is not loaded twice."""
         verified = {point: verifying(self.run_pass) for point in operating_points}
         turns = [(point, 1.0) for point in reversed(operating_points)]
         if len(operating_points) > 1:

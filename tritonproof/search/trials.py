@@ -2,15 +2,17 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
@@ -32,8 +34,22 @@ class OperatingPoint:
         return self.candidate.sample_levels[self.rung]
 
 
-Probe = Callable[[OperatingPoint], Pass]
-"""Takes one short pass; raises ProofError if the candidate cannot be loaded or measured."""
+class RerunError(Exception):
+    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
+
+    def __init__(self, candidate: Candidate, error: ProofError) -> None:
+        self.candidate, self.error = candidate, error
+
+
+class Measurer(Protocol):
+    """What a search asks of its server: a `CandidateMeasurer` of a real one, or a simulation."""
+
+    def probe(self, operating_point: OperatingPoint) -> Pass:
+        """Take one short pass. Raises ProofError if the candidate cannot be loaded or measured."""
+
+    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> Sequence[PointState]:
+        """Take the fresh passes of a rerun at each operating point, in turns. Raises RerunError for the first
+        candidate that cannot be measured or answers wrongly."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +76,12 @@ class RungReading:
     """The latency at the goal's percentile."""
 
 
-def screen(trial: Trial, probe_count: int, goal: SearchGoal, probe: Probe) -> Trial:
+def screen(trial: Trial, probe_count: int, goal: SearchGoal, measurer: Measurer) -> Trial:
     """The trial with `probe_count` more passes, each where it helps most, or the error of one that failed."""
     for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
-            one_pass = probe(OperatingPoint(trial.candidate, rung))
+            one_pass = measurer.probe(OperatingPoint(trial.candidate, rung))
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
         trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, one_pass)))
