@@ -15,7 +15,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.gates.context import LoadedAs
+from tritonproof.build.configuration import ConfigVariant
+from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario, Start
 from tritonproof.run.case_run import CaseRun
@@ -83,12 +84,11 @@ class StandInCase:
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, "0f3c", reused=True)
 
-    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
-        return self.server.load(self.build, deployment, scenario)
+    def load_anew(self, variant: ConfigVariant) -> str:
+        return self.server.load(self.build, variant.deployment, variant.scenario)
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        backend = self.load_anew(scenario, deployment)
-        return LoadedAs(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
+    def ensure_answering(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+        return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)
 
 
 def prepare(**changes: Any) -> Prepare:

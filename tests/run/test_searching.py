@@ -14,6 +14,7 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.build.configuration import ConfigVariant
 from tritonproof.record.schema import GateResult, LoadPoint
 from tritonproof.run import searching
 from tritonproof.run.repository_case import RepositoryCase
@@ -22,6 +23,7 @@ from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate
 from tritonproof.search.trials import Measurer, OperatingPoint, RerunError
 
+VARIANT = ConfigVariant("online", UP_TO_32)
 SearchOf = Callable[..., RepositorySearch]
 
 
@@ -53,19 +55,19 @@ def test_configuration_that_changes_answers_is_left_out(
     findings = (AnswerFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
-    loading, candidate = Mock(), Candidate("online", UP_TO_32, ())
+    loading = Mock()
     search = search_of(loading, instance_group=[{}])
     with pytest.raises(AccuracyError, match="row 3 differs"):
-        search.load(candidate)
+        search.load(VARIANT)
     for _once_and_again in range(2):
-        search.load(candidate)
+        search.load(VARIANT)
     assert loading.call_count == 2, "once after it was left out"
 
 
 def test_what_a_search_leaves_out_is_noted(
     run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    candidate = Candidate("online", UP_TO_32, (LoadPoint("online", 1, 4),))
+    candidate = Candidate(VARIANT, (LoadPoint("online", 1, 4),))
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
 
@@ -89,7 +91,7 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
 
     def find(*_arguments: object) -> Any:
         clock.now_s += 71.6
-        point = OperatingPoint(Candidate("online", UP_TO_32, ()), 0)
+        point = OperatingPoint(Candidate(VARIANT, ()), 0)
         return SimpleNamespace(operating_point=point), sample_records.search(duration_s=0.0, config="")
 
     monkeypatch.setattr(searching, "time", clock)

@@ -66,7 +66,7 @@ class QueueingServer(toy.SimulatedServer):
 
     def job_of(self, operating_point: OperatingPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
-        factor = self.factor_of_instances ** (operating_point.candidate.deployment.instances - 1)
+        factor = self.factor_of_instances ** (operating_point.candidate.variant.deployment.instances - 1)
         return toy.job(operating_point.point, request_s=self.service_s * factor)
 
     def search(

@@ -13,25 +13,13 @@ from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
-from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, LoadedAs, ServedModel
+from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
-
-
-@dataclass(frozen=True)
-class LoadedAs:
-    """How a case is loaded at the moment."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +57,7 @@ class GateContext:
     @property
     def largest_batch(self) -> int:
         """The most rows of a request, by the model's configuration; 1 if its tensors have no batch axis."""
-        return self.loaded.deployment.max_batch_size
+        return self.loaded.variant.deployment.max_batch_size
 
     @property
     def takes_batches(self) -> bool:
@@ -88,7 +76,7 @@ class GateContext:
         preferred sizes and the largest size, each also with one row more and one less."""
         largest = min(self.largest_batch, self.most_rows)
         powers = (2**power for power in range(min(largest, 1024).bit_length()))
-        chosen = {1, self.largest_batch, *powers, *self.loaded.deployment.preferred_batch_sizes}
+        chosen = {1, self.largest_batch, *powers, *self.loaded.variant.deployment.preferred_batch_sizes}
         sizes = {size + step for size in chosen for step in (-1, 0, 1)}
         return sorted(size for size in sizes if 1 <= size <= largest)
 

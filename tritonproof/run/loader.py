@@ -5,10 +5,10 @@ import time
 from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel
+from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
-from tritonproof.gates.context import LoadedAs
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
@@ -67,18 +67,18 @@ class Loader:
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
         """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
-        prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
+        prepared = self.prepared
+        variant = ConfigVariant(scenario, deployment or prepared.deployment)
         self.leave_gpu()
         prepared.server.check_running()
-        loaded = self.loaded
-        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
-            return loaded
+        if self.loaded is not None and self.loaded.variant == variant:
+            return self.loaded
         self.loaded = None  # nothing is loaded if what follows fails
         self.was_under_load = False
         if self.is_unloaded:
-            prepared.load_anew(scenario, new_deployment)
+            prepared.load_anew(variant)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.ensure_answering(scenario, new_deployment)
+        self.loaded, self.starts[scenario] = prepared.ensure_answering(variant)
         return self.loaded
 
     def check_may_reload(self) -> None:
@@ -96,9 +96,9 @@ class Loader:
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         if loaded is None:  # since the server's start
-            prepared.load_anew("online", prepared.deployment)
+            prepared.load_anew(ConfigVariant("online", prepared.deployment))
         else:
-            backend = prepared.load_anew(loaded.scenario, loaded.deployment)
+            backend = prepared.load_anew(loaded.variant)
             self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
         self.is_unloaded = False
         return time.monotonic() - started

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
-from tritonproof.gates.context import LoadedAs
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.build.configuration import ConfigVariant
+from tritonproof.client.requests import LoadedAs
+from tritonproof.record.schema import Deployment, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve
@@ -96,11 +97,11 @@ class PreparedCase(Protocol):
         """The model as its server describes it; None for a conversion, which calls no other model, and whose
         server reports everything."""
 
-    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
+    def load_anew(self, variant: ConfigVariant) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        """Load the model for a scenario and send it a first request, unless preparing the case did; tells how
+    def ensure_answering(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+        """Load the model as a variant and send it a first request, unless preparing the case did; tells how
         long both took."""
 
 

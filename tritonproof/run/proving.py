@@ -12,8 +12,8 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
+from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
-from tritonproof.gates.context import LoadedAs
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer

@@ -15,11 +15,11 @@ from tritonproof.base.disk import file_digest, strict_walk
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
-from tritonproof.build.configuration import config_text
+from tritonproof.build.configuration import ConfigVariant, config_text
+from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
-from tritonproof.gates.context import LoadedAs
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.record.schema import Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
@@ -70,7 +70,7 @@ class RepositoryCase:
     def requests_note(self) -> str:
         return self.accepted_samples.source
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def ensure_answering(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
         the model gives one answer to each request."""
@@ -80,13 +80,13 @@ class RepositoryCase:
             outlook = "test_conversation proves it, load on it is not measured"
             raise NotAvailableError(f"{model.name} {how}: {outlook}")
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
-        start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
+        start = Start(variant.scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
         may_join = bool(self.described.called or self.described.unreported)  # as far as the server says
         may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadedAs(scenario, deployment, self.described.backend, first_answer, may_join), start
+        return LoadedAs(variant, self.described.backend, first_answer, may_join), start
 
-    def load_anew(self, *_scenario_and_deployment: object) -> str:
+    def load_anew(self, _variant: ConfigVariant) -> str:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
         return self.described.backend

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
-from tritonproof.build.configuration import config_text, model_config
+from tritonproof.build.configuration import ConfigVariant, config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
@@ -46,7 +46,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
 
     def load(operating_point: OperatingPoint) -> LoadJob:
         candidate, point = operating_point.candidate, operating_point.point
-        searched.load(candidate)
+        searched.load(candidate.variant)
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = time_request(run.prepared, point.batch)[0]
@@ -66,7 +66,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         if isinstance(searched, RepositorySearch):  # what follows a converted case's loads its own deployment
             stack.callback(searched.restore)
         rerun, entry = fastest.find_fastest(space, goal, measurer, plan, say)
-        winner = rerun.operating_point.candidate
+        winner = rerun.operating_point.candidate.variant
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)
         text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)
@@ -95,12 +95,12 @@ class ConvertedSearch:
             concurrencies=settings.concurrencies,
         )
 
-    def load(self, candidate: Candidate) -> None:
-        self.run.loader.ensure_loaded(candidate.scenario, candidate.deployment)
+    def load(self, variant: ConfigVariant) -> None:
+        self.run.loader.ensure_loaded(*variant)
 
-    def proposal(self, winner: Candidate) -> tuple[str, str]:
+    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and no differences, as the user has none."""
-        native = self.run.loader.ensure_loaded(winner.scenario, winner.deployment).backend != "python"
+        native = self.run.loader.ensure_loaded(*winner).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
@@ -120,7 +120,7 @@ class RepositorySearch:
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.gate_context
         _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
-        self.loaded_configuration: object = None  # None for the model's own configuration
+        self.loaded_variant: ConfigVariant | None = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -140,34 +140,34 @@ class RepositorySearch:
             own_scenario="online" if joins_requests else "offline",
         )
 
-    def load(self, candidate: Candidate) -> None:
-        """Load a candidate's configuration, unless it is loaded, and check that no answer changes. Raises
-        ProofError if it does not load, AccuracyError if an answer changes."""
-        if candidate.configuration != self.loaded_configuration:
-            self.loaded_configuration = None
+    def load(self, variant: ConfigVariant) -> None:
+        """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
+        not load, AccuracyError if an answer changes."""
+        if variant != self.loaded_variant:
+            self.loaded_variant = None
             with self.run.hold_machine(exclusive=False):
-                self._load(candidate)
-            self.loaded_configuration = candidate.configuration
+                self._load(variant)
+            self.loaded_variant = variant
         self.run.loader.ensure_loaded("online")
 
-    def _load(self, candidate: Candidate) -> None:
-        config = candidates.apply_candidate(self.completed, self.completed, candidate)
+    def _load(self, variant: ConfigVariant) -> None:
+        config = candidates.apply_variant(self.completed, self.completed, variant)
         self.run.server.load_folder(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or candidate.scenario == "online"
+        batches = loaded.batches_dynamically or variant.scenario == "online"
         loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
             if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
-    def proposal(self, winner: Candidate) -> tuple[str, str]:
+    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
         if self.model.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
-        varied = candidates.apply_candidate(self.own, self.completed, winner)
+        varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
         return proposed, model_repository.config_diff(self.model.name, text, proposed)
 

@@ -1,10 +1,10 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is a configuration, a deployment for a scenario, with its possible load points. Its trial has
-probes, a few short passes at the load points where they help most. The most promising trials get more; the
-two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
-fresh passes, lowers a load that does not keep the budget, and leaves out what answers wrongly.
+A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
+few short passes at the load points where they help most. The most promising trials get more; the two best are
+the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
+lowers a load that does not keep the budget, and leaves out what answers wrongly.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
@@ -91,19 +92,19 @@ def find_fastest(
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, measurer)
-    own_configuration = space.own_scenario, space.own_deployment
+    own_variant = space.own_scenario, space.own_deployment
     attempts: list[list[Rerun]] = []
     while not attempts:
         best = trials.finalists(list(tried.values()), goal, _FINALISTS)
         measured = [trial for trial in tried.values() if not trial.error]
-        own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
+        own = [trial for trial in measured if trial.candidate.variant == own_variant]
         if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
             best[1:] = own[:1]  # no other takes its place if it cannot be measured
         try:
             attempts = _rerun_best(best, goal, measurer, on_progress)
         except RerunError as failed:
             for candidate, trial in tried.items():
-                if candidate.configuration == failed.candidate.configuration:
+                if candidate.variant == failed.candidate.variant:
                     tried[candidate] = dataclasses.replace(trial, error=failed.error)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
@@ -111,11 +112,11 @@ def find_fastest(
     entry = Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
-        deployment=winner.operating_point.candidate.deployment,
+        deployment=winner.operating_point.candidate.variant.deployment,
         result=point_result(winner.state, plan),
         verdict=winner.verdict,
         lead=_lead(best_reruns),
-        configurations=len({trial.candidate.configuration for trial in measured}),
+        configurations=len({trial.candidate.variant for trial in measured}),
         pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
@@ -129,21 +130,22 @@ def _first_round(
 ) -> list[Trial]:
     """A few passes of every candidate: first to find the number of instances, then their batching."""
     first: list[Trial] = []
-    seen: set[object] = set()
+    seen: set[ConfigVariant] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.configuration not in seen:  # else it is tried with other load points
-                seen.add(candidate.configuration)
+            if candidate.variant not in seen:  # else it is tried with other load points
+                seen.add(candidate.variant)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, measurer)
             first.append(trials.screen(trial, _PROBES[0], goal, measurer))
 
     try_all(candidates.basic_candidates(space, goal))
-    online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
-    instances = online[0].candidate.deployment.instances if online else space.own_deployment.instances
+    dynamic = [trial for trial in first if trial.candidate.variant.scenario == "online"]
+    online = trials.most_promising(dynamic, goal)
+    instances = online[0].candidate.variant.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
-    try_all(candidate for candidate in varied if candidate.configuration not in seen)
+    try_all(candidate for candidate in varied if candidate.variant not in seen)
     return first
 
 
@@ -179,7 +181,7 @@ def _rerun_best(
     operating_points = [OperatingPoint(candidate, reading.rung) for candidate, reading in readings]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
-        points = " and ".join(f"{chosen.candidate.scenario} {chosen.point}" for chosen in operating_points)
+        points = " and ".join(f"{one.candidate.variant.scenario} {one.point}" for one in operating_points)
         on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
         states = zip(operating_points, measurer.measure_again(operating_points), strict=True)
         attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
@@ -291,7 +293,7 @@ class CandidateMeasurer:
         steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
         try:
             job = self.load_candidate(operating_point)
-            queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
+            queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
             # Latencies beyond the budget need not be precise.
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
             least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
@@ -317,7 +319,7 @@ class CandidateMeasurer:
                 plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)
                 state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-                say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
+                say = functools.partial(self._say_rerun, operating_point.candidate.variant.scenario)
                 with self.hold_machine():
                     (state,) = sweep.sweep_points(
                         [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
@@ -171,12 +172,12 @@ def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
-    """At most `count` of the most promising trials, of different configurations; all but the first seemed to
+    """At most `count` of the most promising trials, of different variants; all but the first seemed to
     keep the budget. If none could be measured, raises the error of wrong answers, else the first trial's."""
-    best: dict[object, Trial] = {}
+    best: dict[ConfigVariant, Trial] = {}
     for trial in most_promising(trials, goal):
         if not best or promise_of(trial, goal) > 0:
-            best.setdefault(trial.candidate.configuration, trial)
+            best.setdefault(trial.candidate.variant, trial)
     if not best:
         errors = [trial.error for trial in trials if trial.error]
         raise next((error for error in errors if isinstance(error, AccuracyError)), errors[0])
