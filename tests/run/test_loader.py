@@ -41,9 +41,10 @@ def test_every_kind_of_server_takes_a_repositorys_model(
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
     variant = ConfigVariant("offline", toy.DEPLOYMENT)
-    loader.loaded, loader.was_under_load = LoadedAs(variant, "onnx", {}), True
+    loader.loaded = LoadedAs(variant, "onnx", {})
+    assert [loader.put_under_load(), loader.put_under_load()] == [True, False]
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadedAs(variant, "python"), False)
+    assert (loader.loaded, loader.put_under_load()) == (LoadedAs(variant, "python"), True)
 
 
 def test_first_answer_of_an_earlier_loading_is_not_one_after_a_reload(

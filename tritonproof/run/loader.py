@@ -23,8 +23,8 @@ class Loader:
     scope: CaseScope
     prepared: PreparedCase
     loaded: LoadedAs | None = None
-    was_under_load: bool = False
-    """Whether the case has been under load since it was loaded."""
+    under_load: LoadedAs | None = None
+    """The loading that has been under load: another one leaves the case cold."""
     is_unloaded: bool = False
     """Whether a reload unloaded the case and failed to load it again."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
@@ -74,12 +74,17 @@ class Loader:
         if self.loaded is not None and self.loaded.variant == variant:
             return self.loaded
         self.loaded = None  # nothing is loaded if what follows fails
-        self.was_under_load = False
         if self.is_unloaded:
             prepared.load_anew(variant)
             self.is_unloaded = False
         self.loaded, self.starts[scenario] = prepared.ensure_answering(variant)
         return self.loaded
+
+    def put_under_load(self) -> bool:
+        """Note that the case gets load; returns whether it was cold, without load since it was loaded."""
+        was_cold = self.under_load is not self.loaded
+        self.under_load = self.loaded
+        return was_cold
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
@@ -91,14 +96,11 @@ class Loader:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
         self.loaded = None
-        self.was_under_load = False
         self.is_unloaded = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
-        if loaded is None:  # since the server's start
-            prepared.load_anew(ConfigVariant("online", prepared.deployment))
-        else:
-            backend = prepared.load_anew(loaded.variant)
-            self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
+        since_start = ConfigVariant("online", prepared.deployment)
+        backend = prepared.load_anew(loaded.variant if loaded else since_start)
+        self.loaded = loaded and dataclasses.replace(loaded, backend=backend, first_answer=None)
         self.is_unloaded = False
         return time.monotonic() - started

@@ -112,7 +112,7 @@ def _measure_states(
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
     say("one sample repeated")
-    run.loader.was_under_load = True
+    run.loader.put_under_load()
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     for state in states:
         if isinstance(result := results[state.point], PointResult):
