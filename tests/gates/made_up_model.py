@@ -9,10 +9,10 @@ from msgspec import structs
 
 from tests import toy
 from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, LoadedAs, ServedModel
 from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)

@@ -7,11 +7,10 @@ import pytest
 from tests import toy
 from tests.conftest import LoadRuntime
 from tests.gates.made_up_model import CASE_LIMITS
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.record.schema import GateResult
+from tritonproof.record.schema import ConfigVariant, GateResult
 
 _RUNTIME = """
 import numpy as np

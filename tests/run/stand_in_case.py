@@ -15,10 +15,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
-from tritonproof.record.schema import Deployment, LoadPoint, Scenario, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Scenario, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase

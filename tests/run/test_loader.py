@@ -10,9 +10,9 @@ from tests import toy
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.run.proving import run_gate
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 

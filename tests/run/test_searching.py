@@ -14,8 +14,7 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.configuration import ConfigVariant
-from tritonproof.record.schema import GateResult, LoadPoint
+from tritonproof.record.schema import ConfigVariant, GateResult, LoadPoint
 from tritonproof.run import searching
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
@@ -77,7 +76,7 @@ def test_what_a_search_leaves_out_is_noted(
         return measurer.measure_again([OperatingPoint(candidate, 0)])
 
     monkeypatch.setattr(fastest, "find_fastest", find)
-    with pytest.raises(RerunError), searching.winner_loaded(run):
+    with pytest.raises(RerunError), searching.search_for_fastest(run):
         pass
     said = "batch 64: larger than 32", *[f"{candidate.label}: too large"] * 2
     noted = [line for line in lines if "left out" in line]
@@ -97,7 +96,7 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
     monkeypatch.setattr(searching, "time", clock)
     monkeypatch.setattr(fastest, "find_fastest", find)
     run = run_of(prepare(deployment=UP_TO_32), latency_budget_ms="7")
-    with searching.winner_loaded(run) as entry:
+    with searching.search_for_fastest(run) as entry:
         assert (entry.duration_s, entry.diff) == (71.6, "")
         config = (run.settings.results / run.case.target.name / entry.config).read_text()
     assert "dynamic_batching" in config

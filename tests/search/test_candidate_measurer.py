@@ -39,12 +39,12 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     expected = {toy.OUTPUT: toy.rows([0])}
     check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
 
-    def load_candidate(operating_point: OperatingPoint) -> LoadJob:
-        return dataclasses.replace(measurer.load_candidate(operating_point), check=check, request_s=60.0)
+    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
+        return dataclasses.replace(measurer.prepare_job(operating_point), check=check, request_s=60.0)
 
     verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
     monkeypatch.setattr(fastest, "verifying", verify)
-    slow = dataclasses.replace(measurer, load_candidate=load_candidate)
+    slow = dataclasses.replace(measurer, prepare_job=prepare_job)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(OperatingPoint(first, 3)).answers_under_load is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]

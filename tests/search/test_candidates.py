@@ -13,9 +13,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure.passes import Pass
-from tritonproof.record.schema import Deployment, Estimate, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest, trials
 from tritonproof.search.candidates import SearchGoal, SearchSpace
 from tritonproof.user_models import model_repository

@@ -17,11 +17,10 @@ from tests.helpers import present
 from tests.search import queueing
 from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.schema import AnswerComparison, LoadPoint, Search
+from tritonproof.record.schema import AnswerComparison, ConfigVariant, LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import Rerun

@@ -1,7 +1,7 @@
 """A model's configuration for Triton, config.pbtxt."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
 from tritonproof.build.runtime_files import has_large_tensors, runtime_settings, tf32_setting
@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
 VERSION_FOLDER = "1"
 """The name of the folder of a model's artifact and code, the only version that Triton serves."""
-
-
-class ConfigVariant(NamedTuple):
-    """A variant of a model's configuration, as Model Analyzer calls it. Those of one build differ in the
-    scenario, which decides whether there is dynamic batching, and in the deployment; one is loaded at a time.
-    """
-
-    scenario: Scenario
-    deployment: Deployment
 
 
 def model_config(

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.requests import LoadedAs
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.schema import Deployment, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively

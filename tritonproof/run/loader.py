@@ -5,12 +5,11 @@ import time
 from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve import server_spec

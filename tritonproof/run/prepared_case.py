@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.client.requests import LoadedAs
-from tritonproof.record.schema import Deployment, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve

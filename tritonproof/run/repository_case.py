@@ -15,11 +15,11 @@ from tritonproof.base.disk import file_digest, strict_walk
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
-from tritonproof.build.configuration import ConfigVariant, config_text
+from tritonproof.build.configuration import config_text
 from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import Deployment, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model

@@ -12,12 +12,12 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
-from tritonproof.build.configuration import ConfigVariant, config_text, model_config
+from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
-from tritonproof.record.schema import Search
+from tritonproof.record.schema import ConfigVariant, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
@@ -31,26 +31,25 @@ from tritonproof.user_models import model_from_config, model_repository
 
 
 @contextlib.contextmanager
-def winner_loaded(run: CaseRun) -> Iterator[Search]:
-    """The result of the search, whose winner stays loaded for the block and is not proven yet. Its
-    config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
-    goal, plan = run.settings.goal, run.settings.plan
+def search_for_fastest(run: CaseRun) -> Iterator[Search]:
+    """Search, and yield the record's entry while the winner, which is not proven yet, is loaded. Write the
+    winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
+    goal, plan, prepared = run.settings.goal, run.settings.plan, run.prepared
     assert goal is not None
-    prepared = run.prepared
     searched = (
         RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
     )
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
-    request_s: dict[tuple[Candidate, int], float] = {}
 
-    def load(operating_point: OperatingPoint) -> LoadJob:
+    @functools.cache
+    def request_s(_loaded: Candidate, batch: int) -> float:
+        return time_request(prepared, batch)[0]
+
+    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         candidate, point = operating_point.candidate, operating_point.point
         searched.load(candidate.variant)
-        key = candidate, point.batch
-        if key not in request_s:
-            request_s[key] = time_request(run.prepared, point.batch)[0]
-        return run.job(point, run.answer_check, request_s[key])
+        return run.job(point, run.answer_check, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
@@ -60,11 +59,9 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
 
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
     say_rerun = functools.partial(run.say, f"{search}: rerun")
-    measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun, on_left_out=note_left_out)
+    measurer = CandidateMeasurer(goal, prepare_job, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        if isinstance(searched, RepositorySearch):  # what follows a converted case's loads its own deployment
-            stack.callback(searched.restore)
+    try:
         rerun, entry = fastest.find_fastest(space, goal, measurer, plan, say)
         winner = rerun.operating_point.candidate.variant
         searched.load(winner)
@@ -73,6 +70,10 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         path = record_files.record_path(run.case.key, run.settings.results)
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
+    finally:
+        if isinstance(searched, RepositorySearch):  # of a converted case, what follows loads its own
+            with run.hold_machine(exclusive=False):
+                run.server.load_folder(searched.folder)
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,3 @@ class RepositorySearch:
         varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
         return proposed, model_repository.config_diff(self.model.name, text, proposed)
-
-    def restore(self) -> None:
-        """Load the model with its own configuration again."""
-        with self.run.hold_machine(exclusive=False):
-            self.run.server.load_folder(self.folder)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tritonproof.build.configuration import ConfigVariant
-from tritonproof.record.schema import Arrivals, Deployment, LoadPoint, Scenario
+from tritonproof.record.schema import Arrivals, ConfigVariant, Deployment, LoadPoint, Scenario
 from tritonproof.spec import Device
 
 if TYPE_CHECKING:

@@ -19,14 +19,13 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, Ratio, Scenario, Search, Verdict
+from tritonproof.record.schema import ConfigVariant, Estimate, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
 from tritonproof.search.trials import Measurer, OperatingPoint, RerunError, Trial
@@ -80,12 +79,11 @@ def find_fastest(
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
-    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
-    the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
-    good on average, the reported figures come from fresh passes of the finalists. If one cannot be measured
-    again or answers wrongly, the next promising configuration takes its place.
-
-    Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
+    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds the
+    load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too good
+    on average, the reported figures come from fresh passes of the finalists. Leaves out what does not load,
+    cannot be measured or answers otherwise, even a finalist, for which the next promising configuration
+    steps in. Raises ProofError if all are left out.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
@@ -272,10 +270,10 @@ _CERTIFYING = 2
 
 @dataclass(frozen=True)
 class CandidateMeasurer:
-    """Measures the candidates of a search on a real server."""
+    """Measures the candidates of a search: loads each, and takes passes of the load generator."""
 
     goal: SearchGoal
-    load_candidate: Callable[[OperatingPoint], LoadJob]
+    prepare_job: Callable[[OperatingPoint], LoadJob]
     """Loads the candidate, unless it is loaded, and returns the job of the load point, with the seconds of
     one request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
@@ -292,7 +290,7 @@ class CandidateMeasurer:
         candidate, point = operating_point.candidate, operating_point.point
         steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
         try:
-            job = self.load_candidate(operating_point)
+            job = self.prepare_job(operating_point)
             queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
             # Latencies beyond the budget need not be precise.
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
@@ -304,9 +302,8 @@ class CandidateMeasurer:
             raise
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        """Take fresh passes at each operating point, for the whole budget of a rerun: half of them at each,
-        then the other half in reverse order, so that a drift of the machine affects all alike, and the last
-        is not loaded twice."""
+        """Take half of the passes of a rerun at each point, then the others in reverse order, so that a drift
+        of the machine affects all alike, and the last is not loaded twice."""
         verified = {point: verifying(self.run_pass) for point in operating_points}
         turns = [(point, 1.0) for point in reversed(operating_points)]
         if len(operating_points) > 1:
@@ -314,7 +311,7 @@ class CandidateMeasurer:
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
             try:
-                job = self.load_candidate(operating_point)
+                job = self.prepare_job(operating_point)
                 steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
                 plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)

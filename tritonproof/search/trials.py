@@ -10,11 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.configuration import ConfigVariant
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import ConfigVariant, LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
 
@@ -49,8 +48,7 @@ class Measurer(Protocol):
         """Take one short pass. Raises ProofError if the candidate cannot be loaded or measured."""
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> Sequence[PointState]:
-        """Take the fresh passes of a rerun at each operating point, in turns. Raises RerunError for the first
-        candidate that cannot be measured or answers wrongly."""
+        """Take fresh passes at each point, in turns. Raises RerunError for the first that fails."""
 
 
 @dataclass(frozen=True)
