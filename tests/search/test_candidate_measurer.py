@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,29 +23,24 @@ from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
 
 
-def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate]) -> CandidateMeasurer:
-    """A measurer of a simulated server; it appends each loaded candidate to `loaded`."""
+def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate], **changes: Any) -> CandidateMeasurer:
+    """A measurer of a simulated server, with `changes` of its jobs; it appends each loaded candidate."""
 
-    def job_of(operating_point: OperatingPoint) -> LoadJob:
+    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         loaded.append(operating_point.candidate)
-        return toy.job(operating_point.point, request_s=0.002)
+        return dataclasses.replace(toy.job(operating_point.point, request_s=0.002), **changes)
 
     goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
-    return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=server.run_pass)
+    return CandidateMeasurer(goal, prepare_job, contextlib.nullcontext, plan, run_pass=server.run_pass)
 
 
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     server = toy.SimulatedServer(changes=lambda *_: {"elapsed_s": 0.5})
     expected = {toy.OUTPUT: toy.rows([0])}
-    check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
-
-    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
-        return dataclasses.replace(measurer.prepare_job(operating_point), check=check, request_s=60.0)
-
+    slow = measurer_of(server, [], check=toy.check(["toy-000"], expected), request_s=60.0)
     verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
     monkeypatch.setattr(fastest, "verifying", verify)
-    slow = dataclasses.replace(measurer, prepare_job=prepare_job)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(OperatingPoint(first, 3)).answers_under_load is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]

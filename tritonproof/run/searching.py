@@ -34,17 +34,15 @@ from tritonproof.user_models import model_from_config, model_repository
 def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     """Search, and yield the record's entry while the winner, which is not proven yet, is loaded. Write the
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
-    goal, plan, prepared = run.settings.goal, run.settings.plan, run.prepared
+    goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = (
-        RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
-    )
+    searched = RepositorySearch(run) if isinstance(run.prepared, RepositoryCase) else ConvertedSearch(run)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
     @functools.cache
     def request_s(_loaded: Candidate, batch: int) -> float:
-        return time_request(prepared, batch)[0]
+        return time_request(run.prepared, batch)[0]
 
     def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         candidate, point = operating_point.candidate, operating_point.point
@@ -110,14 +108,15 @@ class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
-        self.run, self.model = run, prepared.described.model
+    def __init__(self, run: CaseRun) -> None:
+        assert isinstance(run.prepared, RepositoryCase)
+        self.run, self.model = run, run.prepared.described.model
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, prepared.described.config
+        self.folder, self.completed = self.model.folder, run.prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.gate_context
         _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
