@@ -24,7 +24,7 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.processor_use import GpuStretch
-from tritonproof.record.schema import Scenario
+from tritonproof.record.schema import ConfigVariant, Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
@@ -151,7 +151,7 @@ def serving(server_of_models: tuple[Server, Path]) -> Iterator[LoadRuntime]:
             rows = np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32)
             samples = toy.samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
-            triton.load(built, structs.replace(toy.DEPLOYMENT, **changes), scenario)
+            triton.load(built, ConfigVariant(scenario, structs.replace(toy.DEPLOYMENT, **changes)))
             stack.callback(triton.unload, name)
             return ServedModel(triton, name, model, data)
 

@@ -25,7 +25,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.models import all_models
-from tritonproof.record.schema import COMPONENTS, Conversion, Deployment, Limit, LoadPoint
+from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import (
     Arrays,
     Case,
@@ -55,6 +55,7 @@ def load(artifact, settings):
 """DOUBLING that takes `seconds` for each answer."""
 
 DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
+ONLINE = ConfigVariant("online", DEPLOYMENT)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 

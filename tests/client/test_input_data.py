@@ -40,7 +40,7 @@ def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Pa
     built = toy.make_build(folder, f"W{os.getpid()}", _NOTING)
     model = built.case.model
     with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
-        server.load(built, toy.DEPLOYMENT, "offline")
+        server.load(built, toy.ONLINE._replace(scenario="offline"))
         served = ServedModel(server, str(built.case), model, data)
         yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 

@@ -12,7 +12,6 @@ from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, LoadedAs, ServedModel
 from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
-from tritonproof.record.schema import ConfigVariant
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
@@ -60,7 +59,7 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
     """What gates get of the model, loaded with this largest batch, by default with the sound answers."""
     preferred, first_answer = changes.pop("preferred", ()), changes.pop("first_answer", None)
     deployment = structs.replace(toy.DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
-    loaded = LoadedAs(ConfigVariant("online", deployment), "python", first_answer)
+    loaded = LoadedAs(toy.ONLINE._replace(deployment=deployment), "python", first_answer)
     fields: dict[str, Any] = {"limits": CASE_LIMITS, **changes}
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)
 

@@ -10,7 +10,7 @@ from tests.gates.made_up_model import CASE_LIMITS
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.record.schema import ConfigVariant, GateResult
+from tritonproof.record.schema import GateResult
 
 _RUNTIME = """
 import numpy as np
@@ -45,8 +45,7 @@ FAULTS = {
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded = LoadedAs(ConfigVariant("online", toy.DEPLOYMENT), "python")
-    alone = ask_one_by_one(served, CASE_LIMITS)
+    loaded, alone = LoadedAs(toy.ONLINE, "python"), ask_one_by_one(served, CASE_LIMITS)
     context = GateContext(served, loaded, alone, CASE_LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 

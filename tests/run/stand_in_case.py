@@ -17,7 +17,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
-from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Scenario, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -51,7 +51,7 @@ class StandInServer(Server):
     refused: tuple[int, ...] = ()
     """The batch sizes whose requests fail."""
 
-    def load(self, _built: CaseBuild, _deployment: Deployment, _scenario: Scenario) -> str:
+    def load(self, _built: CaseBuild, _variant: ConfigVariant) -> str:
         self.on_loading()
         return self.backend
 
@@ -84,7 +84,7 @@ class StandInCase:
         return CaseBuild(self.case, self.folder, "0f3c", reused=True)
 
     def load_anew(self, variant: ConfigVariant) -> str:
-        return self.server.load(self.build, variant.deployment, variant.scenario)
+        return self.server.load(self.build, variant)
 
     def ensure_answering(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import toy
 from tests.build.conversions import MICRO, UP_TO_32
 from tests.helpers import NATIVE_PROGRAM, present
 from tests.serve.programs import script
@@ -134,7 +135,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = CaseBuild(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
-    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, UP_TO_32, "online")
+    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, toy.ONLINE)
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"
     expected = [here if kind == "embedded" else there] if accelerator else []

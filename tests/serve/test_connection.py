@@ -317,7 +317,7 @@ def job_of(server: Server, built: CaseBuild) -> Iterator[LoadJob]:
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
+        server.load(doubling, toy.ONLINE)
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
@@ -334,7 +334,7 @@ def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: CaseBuild, tmp_path: Path
 ) -> None:
     with encrypting(models, certificate, tmp_path / "log") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
+        server.load(doubling, toy.ONLINE)
         server.check_measurable()
         with job_of(server, doubling) as job:
             run = perf_analyzer.run_pass(job, 0.1)

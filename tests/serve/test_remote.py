@@ -62,14 +62,14 @@ def test_remote_server_keeps_exactly_its_own_models(
 ) -> None:
     tripling = toy.make_build(tmp_path, "doubling", toy.DOUBLING.replace("2 *", "3 *"))
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
-    server.load(doubling, toy.DEPLOYMENT, "online")
+    server.load(doubling, toy.ONLINE)
     before = ready_on(server)
     with reached(server) as ours:
-        ours.load(tripling, toy.DEPLOYMENT, "online")
-        ours.load(sent, toy.DEPLOYMENT, "online")
+        ours.load(tripling, toy.ONLINE)
+        ours.load(sent, toy.ONLINE)
         assert len(ready_on(server)) == len(before) + 2
         with reached(server) as another:
-            another.load(sent, toy.DEPLOYMENT, "online")
+            another.load(sent, toy.ONLINE)
             assert doubled_by(another, sent)
         assert doubled_by(ours, sent)
         assert not doubled_by(ours, tripling)
@@ -121,7 +121,7 @@ def test_abandoned_load_leaves_no_model_on_remote_server(server: Server, tmp_pat
     with reached(server) as ours:
         hasty = dataclasses.replace(ours, timeouts=Timeouts(loading_s=1.0, answer_s=HANG_S))
         with pytest.raises(ProofError):
-            hasty.load(built, toy.DEPLOYMENT, "online")
+            hasty.load(built, toy.ONLINE)
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
@@ -139,9 +139,9 @@ def test_replaced_model_leaves_no_copies_on_remote_server(remote: Server, tmp_pa
                 paths += [path] if path.read_bytes() == content else []
         return paths
 
-    remote.load(built, toy.DEPLOYMENT, "online")
+    remote.load(built, toy.ONLINE)
     assert len(copies()) == 1
-    remote.load(built, toy.DEPLOYMENT, "offline")
+    remote.load(built, toy.ONLINE._replace(scenario="offline"))
     remote.unload(remote.name_of(built.case))
     wait_until(lambda: not copies(), said=copies)
 
@@ -156,7 +156,7 @@ def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Pa
     case = dataclasses.replace(build.case, format=dataclasses.replace(build.case.format, backend="python"))
     native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
-        remote.load(native, toy.DEPLOYMENT, "online")
+        remote.load(native, toy.ONLINE)
 
 
 def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class ConvertedCase:
 
     def load_anew(self, variant: ConfigVariant) -> str:
         if not self.keeps_config:
-            return self.server.load(self.build, variant.deployment, variant.scenario)
+            return self.server.load(self.build, variant)
         config = baseline_builds.config_of(self.build.folder)
         of_scenario = baseline_builds.for_scenario(config, self.case, variant.scenario)
         self.server.load_folder(self.build.folder, of_scenario)

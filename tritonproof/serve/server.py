@@ -20,7 +20,7 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.host.processor_use import GpuWatch, watch_gpus
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively, tensorrt_of
 from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
@@ -89,10 +89,10 @@ class Server:
         """The name of a case's model on the server; a user's model keeps its own."""
         return case.model.name if case.model.from_repository else f"{case}{self.suffix}"
 
-    def load(self, built: CaseBuild, deployment: Deployment, scenario: Scenario) -> str:
+    def load(self, built: CaseBuild, variant: ConfigVariant) -> str:
         """Load a build under its case's name, in place of any model of that name; returns the backend that
         serves it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
-        case = built.case
+        case, deployment = built.case, variant.deployment
         name = self.name_of(built.case)
         engines, files = "", None
         if self.spec.is_remote:
@@ -102,7 +102,7 @@ class Server:
             in_container = self.spec.kind == "docker"
             engines = engine_folder(case, built.digest, tensorrt=self.tensorrt, in_container=in_container)
         for native in ways:
-            config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
+            config = model_config(case, deployment, native=native, scenario=variant.scenario, engines=engines)
             config.name = name
             try:
                 if self.spec.is_remote:
