@@ -98,7 +98,7 @@ class Loader:
         self.is_unloaded = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
-        since_start = ConfigVariant("online", prepared.deployment)
+        since_start = ConfigVariant("online", prepared.deployment)  # before anything asked for a scenario
         backend = prepared.load_anew(loaded.variant if loaded else since_start)
         self.loaded = loaded and dataclasses.replace(loaded, backend=backend, first_answer=None)
         self.is_unloaded = False

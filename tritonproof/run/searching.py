@@ -69,7 +69,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
-        if isinstance(searched, RepositorySearch):  # of a converted case, what follows loads its own
+        if isinstance(searched, RepositorySearch):  # what follows loads a converted case anew
             with run.hold_machine(exclusive=False):
                 run.server.load_folder(searched.folder)
 
