@@ -14,7 +14,7 @@ from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import verify, with_check
+from tritonproof.measure.verifying import with_expected
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
@@ -110,14 +110,15 @@ def test_load_generator_sends_strings_and_variable_lengths(
     _, model = load(server, found, "texts")
     samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
-        check = toy.check(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
-        served, point = ServedModel(server, "texts", model, data), LoadPoint("offline", 1, 1)
+        expected = toy.expected_answers(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
+        served = ServedModel(server, "texts", model, data)
+        job = with_expected(LoadJob(served, LoadPoint("offline", 1, 1), shared_memory, 0.01), expected)
         # Other tests' load generators use the same names in shared memory.
         with locks.hold_machine(exclusive=True):
-            run = perf_analyzer.run_pass(with_check(LoadJob(served, point, shared_memory, 0.01), check), 0.06)
+            run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
         given = ask_samples(served, data.requests(1), 1, "", shared_memory=shared_memory)
-        answers = verify(check, given)
+        answers = expected.compare(given).result
     assert len(run.all_latencies_ms) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.count == len(data.ids) > 1

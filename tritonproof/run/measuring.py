@@ -34,10 +34,10 @@ def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[li
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     described = run.prepared.described
     run.server.check_measurable(described.unreported if described else ())
-    check = run.answer_check
+    expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
-        yield [run.job(point, check) for point in points]
+        yield [run.job(point, expected) for point in points]
 
 
 def time_first_request(run: CaseRun, job: LoadJob) -> PointState:

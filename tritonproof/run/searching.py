@@ -50,7 +50,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = time_request(run.prepared, point.batch)[0]
-        return run.job(point, run.answer_check, request_s[key])
+        return run.job(point, run.expected_answers, request_s[key])
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
@@ -122,7 +122,7 @@ class RepositorySearch:
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.gate_context
-        _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
+        _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
         self.loaded_configuration: object = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
