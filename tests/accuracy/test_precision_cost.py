@@ -172,7 +172,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
         ids = [str(row) for row in range(24)]
         comparison = StageComparison(expect(ids, {"masks": masks}), limits, "served", "in process it")
         comparison.add({"masks": served}, range(24))
-        (result,) = comparison.outputs
+        (result,) = comparison.differences
         return result
 
     assert compared(masks).passed

@@ -9,8 +9,8 @@ import pytest
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.user_models.written_files import names
-from tritonproof.accuracy.ledger import score_each_item, served_ledger
-from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
+from tritonproof.accuracy.stages import Stages, evaluate_in_process
 from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Limit
@@ -134,7 +134,8 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     for model, limits, passes in ((known, {}, True), (loaded, {}, True), (loaded, higher, False)):
         case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
-        ledger = served_ledger(case, samples, served, score_each_item(case, samples, [served]), limits)
+        stages = Stages(served=served)
+        ledger = accuracy_ledger(case, "", samples, stages, score_each_item(case, samples, stages), limits)
         assert [score_text(entry).split(" (")[0] for entry in ledger.scores] == ["top-1 75.0 % served"]
         assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
     assert [entry.name for entry in before.metrics] == ["top-1"]

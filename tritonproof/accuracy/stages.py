@@ -97,7 +97,7 @@ class StageComparison:
                     totals.actual = float(np.ravel(outputs[name][row])[index])
 
     @property
-    def outputs(self) -> tuple[OutputDifference, ...]:
+    def differences(self) -> tuple[OutputDifference, ...]:
         """The differences of each output, with its limits."""
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
@@ -150,6 +150,20 @@ class StageAnswers:
     answers are compared as they come."""
     differences: tuple[OutputDifference, ...] = ()
     """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """A model's answers at each stage; a model of --repository is known only as it is served."""
+
+    framework: StageAnswers | None = None
+    converted: StageAnswers | None = None
+    served: StageAnswers
+
+    @property
+    def known(self) -> list[StageAnswers]:
+        """The stages whose answers are known, in order."""
+        return [stage for stage in (self.framework, self.converted, self.served) if stage is not None]
 
 
 def framework_model_on(device: Device, model: NetworkModel, source_model: FrameworkModel) -> FrameworkModel:
@@ -258,10 +272,9 @@ def compare_conversion(
         chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
         comparison.add(chunk, rows)
         on_progress(f"{rows.stop:,} of {len(ids):,}")
-    outputs = comparison.outputs
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
-    floating = [output for output in outputs if output.kind == "error"]
+    floating = [output for output in comparison.differences if output.kind == "error"]
     tolerance = tolerance_of(case, arithmetic_precision)
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
@@ -276,7 +289,7 @@ def compare_conversion(
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
-        outputs=outputs,
+        outputs=comparison.differences,
         is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),

@@ -56,7 +56,7 @@ def evaluate_through_server(
         while in_flight.count:
             take()
     in_order = [parts[start] for start in sorted(parts)]
-    differences = () if comparison is None else comparison.outputs
+    differences = () if comparison is None else comparison.differences
     return answers_at("served", model, in_order, requests=len(parts), differences=differences)
 
 
