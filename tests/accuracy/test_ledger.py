@@ -189,7 +189,7 @@ TO_FRAMEWORK = toy.metric(name="distance", score=distance, limits=LIMIT, better=
 def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, ...], scores: int) -> None:
     unlabelled = Samples(toy.samples(100).ids, toy.samples(100).read)
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
-    assert [score.metric for score in result.scores] == ["distance"][:scores]
+    assert [(score.metric, score.served) for score in result.scores] == [("distance", 0.1)][:scores]
     assert (result.disagreements[1].count, result.passed) == (10, False)
 
 

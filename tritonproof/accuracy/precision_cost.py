@@ -77,7 +77,7 @@ def measure_cost(
     ids = samples.ids[: len(indices)]
     check_finite("framework", outputs, ids)
     check_finite(f"emulated {precision}", emulated_outputs, ids)
-    check_shapes(outputs, emulated_outputs, "emulated", "the framework's")
+    check_shapes(outputs, emulated_outputs, "emulated", "in the framework")
     expected = expect(ids, outputs)
     largest, mean, rounding = {}, {}, 0.0
     is_comparable = np.ones(len(ids), bool)

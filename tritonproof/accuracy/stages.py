@@ -14,7 +14,7 @@ import numpy as np
 from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs, expect
-from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, stage_limits
+from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, output_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
@@ -53,8 +53,8 @@ class StageComparison:
     limits: AnswerLimits
     stage: str
     """The name of the later stage, for errors."""
-    expected_words: str
-    """The source of the expected outputs, for errors: `in process`, `the framework's`."""
+    expected_from: str
+    """Where the expected outputs are from, for errors: `in process`, `in the framework`."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far, by the name of the output."""
     rows: int = 0
@@ -65,7 +65,7 @@ class StageComparison:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.expected_words)
+        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
         answer = Answer(chosen, outputs)
         compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
         is_kept = ~compared.left_out
@@ -193,7 +193,7 @@ def evaluate_in_process(
         parts.append(keep_outputs(name, model, outputs, samples, indices))
         everything = everything or temporary_arrays(outputs, len(samples))
         slices = {output: values[indices.start : indices.stop] for output, values in everything.items()}
-        check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]} it")
+        check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]}")
         for output, rows in slices.items():
             rows[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
@@ -237,7 +237,7 @@ def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) ->
     """The stage with these `parts` of its kept outputs, in order. Raises AccuracyError if shapes differ."""
     first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
     for other in others:
-        check_shapes(first, other, name, "for the first sample it")
+        check_shapes(first, other, name, "for the first sample")
     kept = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return StageAnswers(name, kept, model.decide(kept), **more)
 
@@ -263,8 +263,8 @@ def compare_conversion(
     have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises AccuracyError
     if an output is missing or has another shape."""
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
-    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
+    limits = output_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
+    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "in the framework")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
     for start in range(0, len(ids), step):

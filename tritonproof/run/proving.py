@@ -7,7 +7,7 @@ import shutil
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item
-from tritonproof.accuracy.limits import stage_limits
+from tritonproof.accuracy.limits import output_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, Stages
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
@@ -45,9 +45,9 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
         framework, converted = run.model_run.framework_answers, run.converted_answers
         elements = {name: values.size for name, values in converted.outputs.items()}
         cost, rows = run.precision_cost, len(samples)
-        limits = stage_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
+        limits = output_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
         expected = expect(samples.ids, converted.outputs)
-        comparison = StageComparison(expected, limits, "served", "in process it")
+        comparison = StageComparison(expected, limits, "served", "in process")
         served = _evaluate_served(run, samples, comparison)
         stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
