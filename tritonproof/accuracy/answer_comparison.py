@@ -214,7 +214,7 @@ def compare_answers(
     answers = _answers_to(expected, answers)
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
     rows = sum(len(result.left_out) for result in results)
-    samples = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
+    sample_count = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     beyond = set()
@@ -226,7 +226,7 @@ def compare_answers(
             np.maximum.at(differing, result.answer.sample_indices, result.unequal[name].sum(axis=1))
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         share = 1 - limits.agreement_of(name)
-        elements = samples * expected.outputs[name][:1].size
+        elements = sample_count * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         if too_many or differing.sum() > allowed:
             beyond.add(name)

@@ -1,5 +1,5 @@
 """The stages of a model on its way to clients: its answers to the evaluation data at each stage, and how far
-each output is from that of the stage before, on all samples."""
+each output is from that of the stage before, on all rows."""
 
 import dataclasses
 import os
@@ -183,7 +183,7 @@ def evaluate_in_process(
     batch: int,
     on_progress: OnProgress = lambda _text: None,
 ) -> StageAnswers:
-    """Run all samples through a model in this process, in batches; the last may be partial. The stage keeps
+    """Run all rows through a model in this process, in batches; the last may be partial. The stage keeps
     all outputs. Raises AccuracyError unless each row has one finite result."""
     parts = []
     everything: dict[str, np.ndarray] = {}
