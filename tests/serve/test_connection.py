@@ -32,9 +32,10 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
-from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
+from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
 from tritonproof.serve.described_model import list_models, load_model
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models, connect
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -164,7 +165,7 @@ def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: St
     described = load_model(server, FOUND, {})
     assert (described.versions, described.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
-        server.check_measurable(described.unreported)
+        perf_analyzer.check_measurable(server, described.unreported)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         check_accepts_models(ServerSpec("remote", server.address))
     # Without a leading dynamic axis it has no batches.
@@ -210,22 +211,24 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "ModelConfig": lambda server: load_model(server, FOUND, {}),
     "RepositoryModelUnload": lambda server: server.unload("m"),
     "SystemSharedMemoryRegister": lambda server: shared_region(server, 4096, "m").__enter__(),
-    "SystemSharedMemoryUnregister": lambda server: dataclasses.replace(
-        server, spec=ServerSpec("embedded")
-    ).forget_shared_memory(),
+    "SystemSharedMemoryUnregister": lambda server: perf_analyzer.forget_shared_memory(
+        dataclasses.replace(server, spec=ServerSpec("embedded"))
+    ),
 }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_unresponsive_server_is_given_up(question: str, answering: Start) -> None:
+def test_unresponsive_server_is_given_up(
+    question: str, answering: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reached, ended, answered = threading.Event(), threading.Event(), threading.Event()
 
     def stall() -> None:
         reached.set()
         ended.wait(HANG_S)
 
-    timeouts = Timeouts(answer_s=0.2)
-    server = dataclasses.replace(answering(**{question: stall}), timeouts=timeouts)
+    server = answering(**{question: stall})
+    monkeypatch.setattr(connection, "ANSWER_S", 0.2)
 
     def ask() -> None:
         with contextlib.suppress(ProofError, InferenceServerException):
@@ -317,7 +320,7 @@ def job_of(server: Server, built: CaseBuild) -> Iterator[LoadJob]:
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
+        load_build(server, doubling, toy.DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
@@ -327,26 +330,29 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild
             assert not isinstance(job.served.responses([[0]])[0], str)
             assert len(job.served.ask([[0], [1]], 2)) == 2
             with pytest.raises(NotAvailableError):
-                server.check_measurable()  # perf_analyzer sends no headers
+                perf_analyzer.check_measurable(server)  # perf_analyzer sends no headers
 
 
 def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: CaseBuild, tmp_path: Path
 ) -> None:
     with encrypting(models, certificate, tmp_path / "log") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
-        server.check_measurable()
+        load_build(server, doubling, toy.DEPLOYMENT, "online")
+        perf_analyzer.check_measurable(server)
         with job_of(server, doubling) as job:
             run = perf_analyzer.run_pass(job, 0.1)
         assert len(run.all_latencies_ms) > 10
 
 
-def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
+def test_access_without_certificate_or_header_is_refused(
+    encrypted: Server, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_S", 2.0)
     without_certificate = ServerAccess(tls=True, header_file=headers)
     without_header = dataclasses.replace(encrypted.spec.access, header_file=None)
     for access in (ServerAccess(), ServerAccess(tls=True), without_certificate, without_header):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
-            connect(ServerSpec("remote", encrypted.address, access), answer_s=2.0)
+            connect(ServerSpec("remote", encrypted.address, access))
         assert SECRET not in str(raised.value)
 
 

@@ -20,6 +20,7 @@ from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
@@ -140,7 +141,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     log = tmp_path / "log"
     log.write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client).load_folder(tmp_path)
+        load_folder(Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client), tmp_path)
     assert type(refused.value) is ProofError
 
 
@@ -158,7 +159,7 @@ def test_rejected_synthetic_inputs_may_ask_for_samples(
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
 def test_first_line_states_reason(server: Server, repository: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        server.load_folder(repository / name)
+        load_folder(server, repository / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line

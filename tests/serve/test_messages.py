@@ -20,6 +20,7 @@ from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.repository_case import send_first_request
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -92,7 +93,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), linked, log, device="cpu") as server:
         for model in found_models:
-            server.load_folder(Path(model.name))
+            load_folder(server, Path(model.name))
         yield server, {model.name: as_model(model) for model in found_models}
 
 

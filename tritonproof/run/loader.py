@@ -39,7 +39,7 @@ class Loader:
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.image
-        libraries = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
+        libraries = server_spec.libraries(server.spec.kind, server.version, image, server.backends)
         return schema.Serving(
             server.spec.kind,
             server.version,

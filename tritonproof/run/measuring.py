@@ -38,7 +38,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     described = run.prepared.described
-    run.server.check_measurable(described.unreported if described else ())
+    perf_analyzer.check_measurable(run.server, described.unreported if described else ())
     check = run.answer_check
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):

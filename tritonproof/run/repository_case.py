@@ -23,6 +23,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
@@ -88,7 +89,7 @@ class RepositoryCase:
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
-        self.server.load_folder(self.described.model.folder)
+        load_folder(self.server, self.described.model.folder)
         return self.described.backend
 
 

@@ -27,6 +27,7 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
 
@@ -155,7 +156,7 @@ class RepositorySearch:
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)
-        self.run.server.load_folder(self.folder, config)
+        load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
         batches = loaded.batches_dynamically or candidate.scenario == "online"
@@ -177,4 +178,4 @@ class RepositorySearch:
     def restore(self) -> None:
         """Load the model with its own configuration again."""
         with self.run.hold_machine(exclusive=False):
-            self.run.server.load_folder(self.folder)
+            load_folder(self.run.server, self.folder)

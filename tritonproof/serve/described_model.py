@@ -9,6 +9,7 @@ from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import excerpt, one_line
 from tritonproof.serve.connection import MAX_VERSION_CHARS
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY
 from tritonproof.user_models.model_from_config import gpus_used, why_not_here
@@ -80,7 +81,7 @@ def load_model(
             fix = f"put it into the folder of a version: {part.folder / '1' / excerpt(name)}"
             what = f"{part.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=part.folder, fix=fix)
-        server.load_folder(part.folder)
+        load_folder(server, part.folder)
     loading_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, model)
     config, is_reported = model_config_of(server, model.name)
