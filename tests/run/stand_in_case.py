@@ -30,7 +30,7 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
 from tritonproof.user_models.model_from_config import AS_IS
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
 MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
@@ -93,7 +93,7 @@ def prepare(**changes: Any) -> Prepare:
 def prepare_repository_case(server: Server = StandInServer(), **configuration: Any) -> Prepare:
     """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
     config = ModelConfig(**configuration)
-    described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
+    described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
         case = dataclasses.replace(scope.requested, format=AS_IS, precision="")

@@ -33,7 +33,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
-from tritonproof.serve.described_model import list_models, load_model
+from tritonproof.serve.described_model import list_entries, load_model
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models, connect
@@ -41,9 +41,9 @@ from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
-FOUND = RepositoryModel("m", None, None)
+FOUND = RepositoryEntry("m", None, None)
 IDLE_S = 0.05
 
 
@@ -123,7 +123,7 @@ def answering() -> Iterator[Start]:
 def test_impossible_models_are_refused_with_server_address(lie: Mapping[str, Any], answering: Start) -> None:
     server = answering(**lie)
     with pytest.raises(InputError, check=lambda error: error.where == f"--triton {server.address}") as raised:
-        list_models(server)
+        list_entries(server)
     assert "\x1b" not in str(raised.value)
 
 
@@ -142,7 +142,7 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Start
     server = answering(ServerMetadata=pb.ServerMetadataResponse(**about))
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
-    assert [model.name for model in list_models(server)] == ["m"]
+    assert [entry.name for entry in list_entries(server)] == ["m"]
     assert load_model(server, FOUND, {}).versions == ("1", "2", "10")
 
 
@@ -158,7 +158,7 @@ def other(answering: Start) -> Start:
 def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: Start) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (model,) = map(as_model, list_models(server, ["m"]))
+    (model,) = map(as_model, list_entries(server, ["m"]))
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
@@ -169,7 +169,7 @@ def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: St
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         check_accepts_models(ServerSpec("remote", server.address))
     # Without a leading dynamic axis it has no batches.
-    (model,) = map(as_model, list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
+    (model,) = map(as_model, list_entries(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
@@ -177,14 +177,14 @@ def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: St
 def test_metadata_without_a_valid_model_is_refused(answer: Any, other: Start) -> None:
     server = other(ModelMetadata=answer)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-        list_models(server, ["m"])
+        list_entries(server, ["m"])
 
 
 def test_models_of_a_server_without_index_must_be_named(other: Start) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
-        list_models(other())
+        list_entries(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
-    assert list_models(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
+    assert list_entries(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
 def test_oversized_answer_is_read_only_if_it_has_tensors(
@@ -197,7 +197,7 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
     answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
     answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
     server = answering(ModelConfig=larger, ModelStatistics=larger, ModelInfer=answer)
-    for query in (list_models, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
+    for query in (list_entries, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
         with pytest.raises(ProofError, match="larger than max") as raised:
             query(server)
         assert len(str(raised.value)) < 1000

@@ -25,10 +25,10 @@ from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, with_config
-from tritonproof.user_models.model_repository import RepositoryModel, link_repository, models_in
+from tritonproof.user_models.model_repository import RepositoryEntry, entries_in, link_repository
 
-Found = dict[str, RepositoryModel]
-"""The models of a repository by their names."""
+Found = dict[str, RepositoryEntry]
+"""The entries of a repository by their names."""
 WITHOUT_DIMS = """
 backend: "python"
 input { name: "IN" data_type: TYPE_FP32 dims: 4 }
@@ -62,7 +62,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(repository: Path) -> Found:
-    return {model.name: model for model in models_in(repository, "--repository")}
+    return {entry.name: entry for entry in entries_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_model_whose_files_change_is_another_build(tmp_path: Path) -> None:
     model, store = write_model(tmp_path, "m", None, None, versions=("1", "2")), tmp_path / "store"
     store.mkdir()
     (weights := model / "1" / "weights.bin").write_bytes(b"weights")
-    described = DescribedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
+    described = DescribedModel(RepositoryEntry("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
     builds = [as_build(toy.case(), described, tmp_path)]
     for change in (
         lambda: weights.touch(),
