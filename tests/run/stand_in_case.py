@@ -80,7 +80,7 @@ class StandInCase:
         self.server.load_model(str(self.case), None)
         return "python"
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         backend = self.load_anew(scenario, deployment)
         return LoadedAs(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
 

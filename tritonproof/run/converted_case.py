@@ -70,7 +70,7 @@ class ConvertedCase:
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):

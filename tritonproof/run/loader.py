@@ -78,7 +78,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.ensure_answering(scenario, new_deployment)
+        self.loaded, self.starts[scenario] = prepared.loaded_for(scenario, new_deployment)
         return self.loaded
 
     def check_may_reload(self) -> None:

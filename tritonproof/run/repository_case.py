@@ -71,7 +71,7 @@ class RepositoryCase:
     def requests_note(self) -> str:
         return self.accepted_samples.source
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
         the model gives one answer to each request."""
