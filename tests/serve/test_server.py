@@ -124,15 +124,10 @@ def test_idle_load_or_request_is_given_up_once(
 ) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
     waiting = toy.make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
-
+    monkeypatch.setattr(connection, "LOADING_S", HANG_S)
     monkeypatch.setattr(connection, "IDLE_S", 2.0)
-
-    def use() -> None:
-        load_build(fresh, waiting, toy.DEPLOYMENT, "online")
-        doubled_by(fresh, waiting)
-
     with pytest.raises(ProofError):
-        use()
+        _ = load_build(fresh, waiting, toy.DEPLOYMENT, "online"), doubled_by(fresh, waiting)
     with pytest.raises(ProofError):
         fresh.check_running()
     assert fresh.stop_reasons
