@@ -19,7 +19,7 @@ from tritonproof.spec import Case, Samples, Tensor
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.metrics import metric_of
 from tritonproof.user_models.model_from_config import AS_IS, as_model, with_config, with_labels
-from tritonproof.user_models.model_repository import models_in
+from tritonproof.user_models.model_repository import entries_in
 
 IDS = ("cat", "more/dog")
 
@@ -123,7 +123,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     """Without config.pbtxt, only loading the model shows its outputs, and so the metric's output."""
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
-    (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
+    (bare,), (whole,) = entries_in(tmp_path / "bare", ""), entries_in(tmp_path / "whole", "")
     given_labels = LabelOptions(tmp_path / "labels.csv", "top-1", 0.75)
     known = with_labels(as_model(whole), given_labels)
     before = with_labels(as_model(bare), given_labels)

@@ -37,8 +37,8 @@ from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
 def prepare_own(scope: CaseScope) -> PreparedCase:
     """Prepare the case itself, for its own run."""
     if scope.requested.model.from_repository:
-        models = scope.suite_run.models.repository_models
-        return scope.stack.enter_context(serve_repository_case(scope, models))
+        entries = scope.suite_run.models.repository_entries
+        return scope.stack.enter_context(serve_repository_case(scope, entries))
     return ConvertedCase(scope, converted_build(scope))
 
 

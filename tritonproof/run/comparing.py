@@ -25,7 +25,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
-from tritonproof.serve.server import warnings_in
+from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
 
 IS_NEW_TEXT = " is new: "

@@ -71,7 +71,7 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
-        called = (model.config for model in prepared.described.called if model.config is not None)
+        called = (entry.config for entry in prepared.described.called if entry.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
         return AnswerFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
