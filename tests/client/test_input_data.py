@@ -16,6 +16,7 @@ from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
@@ -40,7 +41,7 @@ def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Pa
     built = toy.make_build(folder, f"W{os.getpid()}", _NOTING)
     model = built.case.model
     with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
-        server.load(built, toy.ONLINE._replace(scenario="offline"))
+        load_build(server, built, toy.ONLINE._replace(scenario="offline"))
         served = ServedModel(server, str(built.case), model, data)
         yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 

@@ -37,9 +37,10 @@ def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate], **changes:
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     server = toy.SimulatedServer(changes=lambda *_: {"elapsed_s": 0.5})
-    expected = {toy.OUTPUT: toy.rows([0])}
-    slow = measurer_of(server, [], check=toy.check(["toy-000"], expected), request_s=60.0)
-    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
+    right = {toy.OUTPUT: toy.rows([0])}
+    expected = toy.expected_answers(["toy-000"], right)
+    slow = measurer_of(server, [], expected_answers=expected, request_s=60.0)
+    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), right)])
     monkeypatch.setattr(fastest, "verifying", verify)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(OperatingPoint(first, 3)).answers_under_load is None

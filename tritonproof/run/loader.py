@@ -38,7 +38,7 @@ class Loader:
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.image
-        libraries = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
+        libraries = server_spec.libraries(server.spec.kind, server.version, image, server.backends)
         return schema.Serving(
             server.spec.kind,
             server.version,
@@ -76,7 +76,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(variant)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.ensure_answering(variant)
+        self.loaded, self.starts[scenario] = prepared.loaded_for(variant)
         return self.loaded
 
     def put_under_load(self) -> bool:

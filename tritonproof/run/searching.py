@@ -27,6 +27,7 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
 
@@ -47,7 +48,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         candidate, point = operating_point.candidate, operating_point.point
         searched.load(candidate.variant)
-        return run.job(point, run.answer_check, request_s(candidate, point.batch))
+        return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
@@ -71,7 +72,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     finally:
         if isinstance(searched, RepositorySearch):  # what follows loads a converted case anew
             with run.hold_machine(exclusive=False):
-                run.server.load_folder(searched.folder)
+                load_folder(run.server, searched.folder)
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,16 @@ class RepositorySearch:
 
     def __init__(self, run: CaseRun) -> None:
         assert isinstance(run.prepared, RepositoryCase)
-        self.run, self.model = run, run.prepared.described.model
-        if self.model.is_ensemble:
-            what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
+        self.run, self.entry = run, run.prepared.described.entry
+        if self.entry.is_ensemble:
+            what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
-        assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.prepared.described.config
-        self.own = type(self.completed)() if self.model.config is None else self.model.config
+        assert self.entry.folder is not None
+        self.folder, self.completed = self.entry.folder, run.prepared.described.config
+        self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
-        _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
+        _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
         self.loaded_variant: ConfigVariant | None = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
@@ -127,7 +128,7 @@ class RepositorySearch:
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
-            raise NotAvailableError(f"{self.model.name} {what}")
+            raise NotAvailableError(f"{self.entry.name} {what}")
         own_deployment = model_from_config.configured_deployment(self.completed)
         joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
@@ -152,7 +153,7 @@ class RepositorySearch:
 
     def _load(self, variant: ConfigVariant) -> None:
         config = candidates.apply_variant(self.completed, self.completed, variant)
-        self.run.server.load_folder(self.folder, config)
+        load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
         batches = loaded.batches_dynamically or variant.scenario == "online"
@@ -164,9 +165,9 @@ class RepositorySearch:
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
-        if self.model.config is not None:
+        if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
-        return proposed, model_repository.config_diff(self.model.name, text, proposed)
+        return proposed, model_repository.config_diff(self.entry.name, text, proposed)
