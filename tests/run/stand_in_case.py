@@ -70,7 +70,7 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    described, requests_note = None, ""
+    described, infer_in_process, scored_samples, requests_note = None, None, None, ""
 
     @property
     def build(self) -> CaseBuild:

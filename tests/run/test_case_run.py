@@ -139,7 +139,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         return call
 
     monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", noting("reference"))
-    monkeypatch.setattr(runtime_files, "open_in_process", noting("oracle"))
+    monkeypatch.setattr(runtime_files, "open_in_process", noting("in process"))
     monkeypatch.setattr(prepared_case, "serve", noting("server", contextlib.nullcontext(StandInServer())))
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
@@ -151,7 +151,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         assert "server" not in held, "whoever asks whether it runs starts none"
         shared = model_run.source_model, model_run.samples, model_run.framework_model
         assert isinstance(run.prepared, ConvertedCase)
-        assert all((*shared, run.prepared.oracle, run.server))
+        assert all((*shared, run.prepared.infer_in_process, run.server))
 
-        assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
+        assert held == dict.fromkeys(["load", "samples", "reference", "in process", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

@@ -33,18 +33,18 @@ _MAX_BYTES = 256 << 20
 def expect_in_process(
     outputs: Sequence[Tensor],
     data: InputData,
-    oracle: Callable[[Arrays], Arrays],
+    infer_in_process: Callable[[Arrays], Arrays],
     batch: int,
     limits: CaseLimits,
 ) -> ExpectedAnswers:
-    """The expected answers to all samples, of these outputs: those of the `oracle`, which is in process. It
-    is asked for one at first, which tells how large answers are, then for `batch` at once."""
+    """The expected answers to all samples, of these outputs: those of the converted model in process. It is
+    asked for one at first, which tells how large answers are, then for `batch` at once."""
     answer_bytes = sum(tensor.row_bytes for tensor in outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
         fitting = _MAX_BYTES // (max(data.sample_bytes) + answer_bytes)
         part = left[: max(1, min(batch, fitting)) if rows else 1]
-        answer = oracle(data.inputs(part))
+        answer = infer_in_process(data.inputs(part))
         arrays = {tensor.name: np.asarray(answer[tensor.name]) for tensor in outputs}
         answer_bytes = max(answer_bytes, content_size_bytes(arrays) // len(part))
         for index, sample in enumerate(part):

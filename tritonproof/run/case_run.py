@@ -130,10 +130,10 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once_sharing_machine
     def converted_answers(self) -> stages.StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        assert isinstance(self.prepared, ConvertedCase)
-        model, oracle, batch = self.case.model, self.prepared.oracle, stages.evaluation_batch(self.deployment)
-        on_progress = functools.partial(self.say, "evaluate in process")
-        return stages.evaluate_in_process("converted", model, oracle, self.samples, batch, on_progress)
+        infer, batch = self.prepared.infer_in_process, stages.evaluation_batch(self.deployment)
+        assert infer is not None
+        say = functools.partial(self.say, "evaluate in process")
+        return stages.evaluate_in_process("converted", self.case.model, infer, self.samples, batch, say)
 
     @once_sharing_machine
     def conversion(self) -> schema.Conversion:
@@ -192,11 +192,11 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     def expected_answers_to(self, data: InputData) -> ExpectedAnswers:
         """The expected answers to this load data: those of a converted model in process, else of the server
         itself, asked alone. Raises AccuracyError if these are not as it declares them."""
-        prepared, outputs = self.prepared, self.case.model.outputs
-        if isinstance(prepared, ConvertedCase):
+        outputs, infer = self.case.model.outputs, self.prepared.infer_in_process
+        if infer is not None:
             limits, batch = self.answer_limits, self.deployment.max_batch_size
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
-            return expect_in_process(outputs, data, prepared.oracle, batch, limits)
+            return expect_in_process(outputs, data, infer, batch, limits)
         self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")
         alone = self.gate_context.answers_to(data)
         for answer, tensor in itertools.product(alone.by_sample.values(), outputs):

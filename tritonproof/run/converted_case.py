@@ -43,6 +43,8 @@ class ConvertedCase:
     def samples(self) -> Samples:
         return self.scope.model_run.samples
 
+    scored_samples = samples
+
     @property
     def deployment(self) -> Deployment:
         return deployment_of(self.case, self.scope.settings)
@@ -64,8 +66,7 @@ class ConvertedCase:
             return scope.stack.enter_context(triton)
 
     @once
-    def oracle(self) -> Callable[[Arrays], Arrays]:
-        """The build's artifact, in process: from inputs by name, [rows, ...] each, the outputs."""
+    def infer_in_process(self) -> Callable[[Arrays], Arrays]:
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)

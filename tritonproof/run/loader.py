@@ -59,7 +59,7 @@ class Loader:
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
-            forget(self.prepared, "oracle")  # of a converted case: a repository's opens no model here
+            forget(self.prepared, "infer_in_process")  # of a converted case
             forget(self.scope.model_run, "framework_model")
             pytorch.release_gpu_memory()
 

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -76,6 +76,10 @@ class PreparedCase(Protocol):
         """The samples of which requests are made."""
 
     @property
+    def scored_samples(self) -> Samples | None:
+        """The samples whose answers are scored; None for a model of --repository without labels."""
+
+    @property
     def requests_note(self) -> str:
         """Where the requests come from, in words; empty for the model's data set."""
 
@@ -90,6 +94,11 @@ class PreparedCase(Protocol):
     @property
     def server(self) -> Server:
         """The case's Triton, which is started when first asked for."""
+
+    @property
+    def infer_in_process(self) -> Callable[[Arrays], Arrays] | None:
+        """The converted artifact in this process: from inputs by name, [rows, ...] each, the outputs, which
+        its server must give too. None for a model of --repository."""
 
     @property
     def described(self) -> DescribedModel | None:

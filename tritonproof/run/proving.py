@@ -36,12 +36,11 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, user_limits = run.case, run.settings.thresholds.limits(run.case)
     arithmetic_precision, why_no_score = run.arithmetic_precision, run.why_no_score
-    if isinstance(run.prepared, RepositoryCase):
-        assert run.prepared.labelled_samples is not None
-        samples = run.prepared.labelled_samples
+    samples = run.prepared.scored_samples
+    assert samples is not None
+    if case.model.from_repository:
         stages = Stages(served=_evaluate_served(run, samples))
     else:
-        samples = run.samples
         framework, converted = run.model_run.framework_answers, run.converted_answers
         elements = {name: values.size for name, values in converted.outputs.items()}
         cost, rows = run.precision_cost, len(samples)

@@ -60,8 +60,9 @@ class RepositoryCase:
     build: CaseBuild
     """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
-    labelled_samples: Samples | None = None
+    scored_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
+    infer_in_process = None
 
     @property
     def samples(self) -> Samples:
