@@ -21,11 +21,12 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be too slow or beyond its latency budget."""
     save = functools.partial(recorder.record_points, point.scenario)
-    result = measure_point(run, point, functools.partial(save, replaces_earlier=True))
+    measured = measure_point(run, point, functools.partial(save, replaces_earlier=True))
+    result = measured.result
     record = save([result])
     if failure := wrong_answers_text(result.answers_under_load):
         raise run.accuracy_error(failure)
-    recorder.report_point(benchmark, record, point)
+    recorder.report_point(benchmark, record, measured)
     if failures := speed_failures(result):
         raise SpeedError(f"too slow. {record.why_no_speed}" if record.why_no_speed else "; ".join(failures))
 
