@@ -35,11 +35,10 @@ from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
 
 
 class MeasuredPoint(NamedTuple):
-    """A load point as it was measured."""
+    """A load point as it was measured, with the latency of every request that counts."""
 
     result: PointResult
     latencies_s: Sequence[float]
-    """The latency of every request that counts."""
 
 
 def prepare_own(scope: CaseScope) -> PreparedCase:
@@ -220,11 +219,10 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""
-        if self.suite_run.points is None:
+        if (selected := self.suite_run.points) is None:
             points = load_points(self.case, scenario, self.settings)
         else:
-            selected = self.suite_run.points.get(str(self.requested), ())
-            points = [point for point in selected if point.scenario == scenario]
+            points = [point for point in selected.get(str(self.requested), ()) if point.scenario == scenario]
         # For a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 

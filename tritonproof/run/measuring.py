@@ -56,8 +56,7 @@ def check_batch(run: CaseRun, point: LoadPoint) -> None:
 
 
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> MeasuredPoint:
-    """A load point as it was measured together with its scenario (`measure_scenario`). Raises the error that
-    it failed with, or NotAvailableError if its batch is larger than the model's largest."""
+    """A load point of a scenario that `measure_scenario` measures. Raises the error that it failed with."""
     check_batch(run, point)
     if point not in run.points(point.scenario):
         fix = "take one of run.points()"
@@ -69,8 +68,8 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
 
 
 def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
-    """Measure all load points of a scenario in turns, once; the run keeps them in `run.measured`; `save`
-    gets results so far. Raises ProofError if the server ended: then none counts."""
+    """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
+    far. Raises ProofError if the server ended; then none counts."""
     if run.measured.keys() >= {*(points := run.points(scenario))}:
         return
     if (baseline := run.baseline) is not None:
@@ -107,20 +106,18 @@ def _measure_states(
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
     results = point_results(states, plan)
-    errors = [error for error in results.values() if isinstance(error, ProofError)]
+    errors = {point: error for point, error in results.items() if isinstance(error, ProofError)}
     if errors and run.server.how_it_ended():
-        raise errors[0]  # measurements on a server that has ended do not count
+        raise next(iter(errors.values()))  # measurements on a server that has ended do not count
     say("one sample repeated")
     run.loader.was_under_load = True
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
-    measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
+    measured: dict[LoadPoint, MeasuredPoint | ProofError] = {**errors}
     for state in states:
         if isinstance(result := results[state.point], PointResult):
             result = _audited(run, state.current.job, result) if result is best else result
             latencies_s = (estimates.pooled_ms(state.passes) / 1e3).tolist()
             measured[state.point] = MeasuredPoint(with_latency_verdict(result), latencies_s)
-        else:
-            measured[state.point] = result
     save([point.result for point in measured.values() if isinstance(point, MeasuredPoint)])
     return measured
 
