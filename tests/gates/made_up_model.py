@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> Mad
     """A model of FP32 rows of four, with `count` samples; with `changes`."""
     inputs, outputs = (Tensor("IN", "FP32", (4,)),), (Tensor("OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs, batch_axis="open" if batched else "none")
-    data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
+    data = InputData(IDS[:count], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"server": None, "name": "toy", "model": model, "data": data}
     return MadeUpModel(**(fields | changes))
 

@@ -36,13 +36,13 @@ def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate]) -> Candida
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     server = toy.SimulatedServer(changes=lambda *_: {"elapsed_s": 0.5})
-    expected = {toy.OUTPUT: toy.rows([0])}
-    check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
+    right = {toy.OUTPUT: toy.rows([0])}
+    expected, measurer = toy.expected_answers(["toy-000"], right), measurer_of(server, [])
 
     def load_candidate(operating_point: OperatingPoint) -> LoadJob:
-        return dataclasses.replace(measurer.load_candidate(operating_point), check=check, request_s=60.0)
+        return toy.job(operating_point.point, request_s=60.0, expected_answers=expected)
 
-    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
+    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), right)])
     monkeypatch.setattr(fastest, "verifying", verify)
     slow = dataclasses.replace(measurer, load_candidate=load_candidate)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))

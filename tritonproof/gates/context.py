@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, typical_difference
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
@@ -40,11 +39,10 @@ class SingleAnswers:
 
     by_sample: Mapping[int, Arrays]
     """One answer to each sample, by the sample's index: outputs without the batch axis."""
-    expected: ExpectedBySignature
-    kernel_limits: AnswerLimits
-    """The limits where other kernels may compute an answer, no narrower than the noise."""
-    noise_limits: AnswerLimits
-    """The limits where nothing may change an answer: a multiple of the noise, which is mostly none."""
+    across_kernels: ExpectedAnswers
+    """These answers, as expected where other kernels may compute one: no nearer than the noise."""
+    within_noise: ExpectedAnswers
+    """These answers, as expected where nothing may change one: to a multiple of the noise, mostly none."""
     noise: float = 0.0
     """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()
@@ -143,19 +141,19 @@ def make_single_answers(
     fault, and allows nothing more."""
     kernel_limits = limits.inferred(rows.values()).kernels
     expected = expect_by_signature(rows, ids)
-    differences = (answer_comparison.typical_difference(part, repeats) for part in expected.values())
+    differences = (typical_difference(part, repeats) for part in expected.values())
     noise = max(differences, default=0.0)
     largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.widest.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = answer_comparison.compare_all(expected, repeats, kernel_limits).result
+    repeated = ExpectedAnswers(expected, kernel_limits).compare(repeats).result
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = kernel_limits.agreement_by_output if is_noisy else {}
+    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement)
     return SingleAnswers(
         by_sample=rows,
-        expected=expected,
-        kernel_limits=kernel_limits.at_least(largest),
-        noise_limits=AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement),
+        across_kernels=ExpectedAnswers(expected, kernel_limits.at_least(largest), "alone"),
+        within_noise=ExpectedAnswers(expected, noise_limits, "alone"),
         noise=noise,
         repeats=repeats,
     )

@@ -16,7 +16,8 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import Server, check_supported
+from tritonproof.serve.loading import check_supported, load_build, load_folder
+from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
@@ -69,7 +70,7 @@ class ConvertedCase:
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
@@ -83,10 +84,10 @@ class ConvertedCase:
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:
-            return self.server.load(self.build, deployment, scenario)
+            return load_build(self.server, self.build, deployment, scenario)
         config = baseline_builds.config_of(self.build.folder)
         of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
-        self.server.load_folder(self.build.folder, of_scenario)
+        load_folder(self.server, self.build.folder, of_scenario)
         return str(config.backend or config.platform)
 
 

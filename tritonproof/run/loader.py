@@ -39,7 +39,7 @@ class Loader:
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.image
-        libraries = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
+        libraries = server_spec.libraries(server.spec.kind, server.version, image, server.backends)
         return schema.Serving(
             server.spec.kind,
             server.version,
@@ -78,7 +78,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.ensure_answering(scenario, new_deployment)
+        self.loaded, self.starts[scenario] = prepared.loaded_for(scenario, new_deployment)
         return self.loaded
 
     def check_may_reload(self) -> None:

@@ -99,9 +99,9 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        """Load the model for a scenario and send it a first request, unless preparing the case did; tells how
-        long both took."""
+    def loaded_for(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+        """How the model is loaded for a scenario, and how long loading it and its first request took. Asking
+        loads a conversion; a repository's model is loaded since the case was prepared."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

@@ -27,6 +27,7 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
 
@@ -50,7 +51,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = time_request(run.prepared, point.batch)[0]
-        return run.job(point, run.answer_check, request_s[key])
+        return run.job(point, run.expected_answers, request_s[key])
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
@@ -113,16 +114,16 @@ class RepositorySearch:
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
     def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
-        self.run, self.model = run, prepared.described.model
-        if self.model.is_ensemble:
-            what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
+        self.run, self.entry = run, prepared.described.entry
+        if self.entry.is_ensemble:
+            what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
-        assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, prepared.described.config
-        self.own = type(self.completed)() if self.model.config is None else self.model.config
+        assert self.entry.folder is not None
+        self.folder, self.completed = self.entry.folder, prepared.described.config
+        self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
-        _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
+        _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
         self.loaded_configuration: object = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
@@ -130,7 +131,7 @@ class RepositorySearch:
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
-            raise NotAvailableError(f"{self.model.name} {what}")
+            raise NotAvailableError(f"{self.entry.name} {what}")
         own_deployment = model_from_config.configured_deployment(self.completed)
         joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
@@ -155,7 +156,7 @@ class RepositorySearch:
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)
-        self.run.server.load_folder(self.folder, config)
+        load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
         batches = loaded.batches_dynamically or candidate.scenario == "online"
@@ -167,14 +168,14 @@ class RepositorySearch:
     def proposal(self, winner: Candidate) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
-        if self.model.config is not None:
+        if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_candidate(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
-        return proposed, model_repository.config_diff(self.model.name, text, proposed)
+        return proposed, model_repository.config_diff(self.entry.name, text, proposed)
 
     def restore(self) -> None:
         """Load the model with its own configuration again."""
         with self.run.hold_machine(exclusive=False):
-            self.run.server.load_folder(self.folder)
+            load_folder(self.run.server, self.folder)

@@ -334,8 +334,8 @@ class CandidateMeasurer:
                     )
                 if state.error is not None:
                     raise state.error
-                checks = state.current.answers_under_load
-                if checks and (answers := merge_comparisons(checks)).wrong:
+                comparisons = state.current.answers_under_load
+                if comparisons and (answers := merge_comparisons(comparisons)).wrong:
                     what = f"{answers.wrong} of {answers.count} answers under load are wrong"
                     raise AccuracyError(what, where=f"{job}, sample {answers.sample}")
             except ProofError as error:
