@@ -10,7 +10,6 @@ _NAMES = (
     "fixtures.converting",
     "fixtures.runs",
     "fixtures.recorder",
-    "fixtures.failures",
     "fixtures.live_progress",
     "fixtures.terminal",
     "fixtures.interrupts",

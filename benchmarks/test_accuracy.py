@@ -30,7 +30,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"{error} times what {run.arithmetic_precision.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
-    recorder.show(", ".join(texts))
+    recorder.report.show(", ".join(texts))
     if failure := correctness_text.conversion_failure(conversion):
         where = f"tolerance: {tolerance_of(case, run.arithmetic_precision).source}"
         if case.network_model.framework == "onnx":
@@ -46,7 +46,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     why_no_score = run.why_no_score
     recorder.record(accuracy=ledger, why_no_score=why_no_score)
     recorder.record_sample_scores(sample_scores)
-    recorder.show("; ".join(map(correctness_text.score_text, ledger.scores)))
+    recorder.report.show("; ".join(map(correctness_text.score_text, ledger.scores)))
     if failures := correctness_text.ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
     if why_no_score:

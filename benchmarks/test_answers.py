@@ -14,7 +14,7 @@ from tritonproof.run.proving import prove_conversation, prove_recorded, reproduc
 def record_finding(run: CaseRun, recorder: Recorder, finding: AnswerFinding[GateResult]) -> None:
     """Record what a gate has found. Raises AccuracyError if something is wrong."""
     recorder.record(gates=(finding.result,))
-    recorder.show(gate_text(finding.result))
+    recorder.report.show(gate_text(finding.result))
     shown = reproduce(run, finding)
     if finding.result.fault:
         raise run.accuracy_error(finding.result.fault, where=shown or None)

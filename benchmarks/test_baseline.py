@@ -16,7 +16,7 @@ def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     finding, comparison = compare_with_baseline(run)
     recorder.record(gates=(finding.result,), baseline=comparison)
-    recorder.show(gate_text(finding.result))
+    recorder.report.show(gate_text(finding.result))
     shown = reproduce(run, finding)
     if finding.result.fault:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
@@ -31,6 +31,6 @@ def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     changes = [text for text, _ in footprint_changes(comparison)]
     if not changes:
         raise NotAvailableError("loading and memory of running servers are not compared", where=run.case)
-    recorder.show("; ".join(changes))
+    recorder.report.show("; ".join(changes))
     if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

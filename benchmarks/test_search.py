@@ -23,7 +23,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
             search = structs.replace(search, accuracy=evaluate(run)[0])
         shown = recorder.record(search=search, why_no_score=run.why_no_score, **proven)
     if search.verdict != "failed":
-        recorder.show(shown.why_no_winner or search_text(search))
+        recorder.report.show(shown.why_no_winner or search_text(search))
     failures = [] if search.accuracy is None else ledger_failures(search.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(search.result.answers_under_load)])

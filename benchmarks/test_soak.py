@@ -23,4 +23,4 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     if not_shown := undecided_growth(shown, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    recorder.show(soak_text(shown))
+    recorder.report.show(soak_text(shown))

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ci import prove
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests import sample_records
 from tests.helpers import ROOT, Collect, environments, git, help_text, project_file, records_in
 from tests.serve.programs import script

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests import classifier, private_shared_memory
 from tests.faults.workspace import Workspace, files_in_checkout
 from tests.helpers import ROOT, Household

@@ -62,7 +62,9 @@ def test_what_counts_after_the_sweep_is_saved(
     monkeypatch.setattr(measuring, "audit_cache", audit)
     saved: list[Any] = []
     with contextlib.suppress(ProofError):
-        measuring.measure_point(run, points[0], saved.append)
+        measured = measuring.measure_point(run, points[0], saved.append)
+        assert measuring.measure_point(run, points[0]) is measured, "once in a run"
+        assert len(measured.latencies_s) == measured.result.requests
     with pytest.raises(InputError):
         measuring.measure_point(run, LoadPoint("online", 1, 99))
     assert any(map(len, saved)), "it is saved meanwhile"

@@ -14,6 +14,7 @@ from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
+from tritonproof.run.case_run import MeasuredPoint
 from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_results, results_of
 
 RECORD = sample_records.record()
@@ -38,7 +39,7 @@ def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
     build = structs.replace(RECORD.build, digest=run.build.digest)
     of_this = {"case": run.case.key, "machine": run.machine, "deployment": run.deployment, "build": build}
     sample_records.store(run.settings.results, structs.replace(RECORD, points=(light, heavy), **of_this))
-    run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
+    run.measured = {anew.point: MeasuredPoint(anew, []), LoadPoint("online", 1, 4): ProofError("refused")}
     assert known_results(run) == [anew, heavy]
 
 

@@ -86,11 +86,9 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
 
 
 @pytest.mark.parametrize(
-    ("hides", "field", "is_kept"), [(1, "model_warmup", False), (0, "model_warmup", True), (1, None, True)]
+    ("hides", "field", "is_kept"), [(1, "model_warmup", False), (0, "model_warmup", True), (1, "", True)]
 )
-def test_failure_leaves_measurements_and_other_builds_alone(
-    hides: int, field: str | None, is_kept: bool
-) -> None:
+def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: str, is_kept: bool) -> None:
     warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
     slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
     failed = record_updates.with_failure(warm, slow, field=field)
@@ -107,17 +105,17 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
 
 
 @pytest.mark.parametrize(
-    ("gate", "field", "count"),
-    [("baseline", "baseline", 1), ("largest-batch", "", 1), ("largest-batch", None, 2)],
+    ("gate", "void", "count"),
+    [("baseline", ("baseline", "baseline"), 1), ("transport", ("", "transport"), 1), ("transport", (), 2)],
 )
 def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(
-    gate: str, field: str | None, count: int
+    gate: str, void: tuple[str, ...], count: int
 ) -> None:
     """Unless nothing was built, so that the failure says nothing of the record's build."""
     results = sample_records.gate("batches"), sample_records.gate(gate)
     stored = structs.replace(sample_records.beside(), gates=results)
-    left = record_updates.with_failure(stored, sample_records.step_failure(step=gate), field)
-    assert (left.baseline is None, left.gates) == (field == "baseline", results[:count])
+    left = record_updates.with_failure(stored, sample_records.step_failure(step=gate), *void)
+    assert (left.baseline is None, left.gates) == ("baseline" in void, results[:count])
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests.helpers import Collect, present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite

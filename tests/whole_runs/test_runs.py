@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests import classifier, sample_records
 from tests.classifier import write_network
 from tests.helpers import present

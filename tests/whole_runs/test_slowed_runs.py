@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtime_files import RUNTIMES

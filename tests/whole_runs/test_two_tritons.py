@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests.helpers import present
 from tests.serve.programs import installed_triton
 from tests.user_models.repositories import code, config, write_model

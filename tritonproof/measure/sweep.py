@@ -19,6 +19,7 @@ from tritonproof.record.quantities import COUNT, HALF_WIDTH
 from tritonproof.record.schema import PointResult
 from tritonproof.spec import OnProgress
 
+Save = Callable[[Sequence[PointResult]], object]
 PAIRS_PER_LOADING = 8
 """Pairs of passes until both builds are reloaded. Of two servers with one model of 1.3 ms on 2 cores, the
 first to start was 3 to 8 % slower in each of six trials, in CPU time too; reloaded twelve times, 1.7 %."""
@@ -33,7 +34,7 @@ def sweep_points(
     is_done: StoppingRule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: OnProgress = lambda _now: None,
-    save: Callable[[Sequence[PointResult]], object] = lambda _points: None,
+    save: Save = lambda _results: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:

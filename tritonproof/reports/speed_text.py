@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO
+from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
 from tritonproof.reports.derived import fraction_of_peak
 from tritonproof.reports.phrases import counted, full_point_text, sentence
 from tritonproof.reports.publishable import Publishable
@@ -74,6 +74,21 @@ def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
         return f"{name} not certified: {COUNT.text(percentile.requests_missing)} requests too few"
     confidence = GIVEN_SHARE.text(percentile.confidence)
     return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
+
+
+def load_point_text(result: schema.PointResult, certify: float | None) -> str:
+    """`2,189.0 infer/s ± 3.6 %, p99 24.219 ms`, with the bound that --certify asks for."""
+    throughput = THROUGHPUT.text_with_half_width(result.throughput_per_s)
+    parts = [throughput, f"p99 {LATENCY.text(result.latency_ms['p99'].value)}"]
+    name = "" if certify is None else f"p{certify:g}"
+    if bound := result.certified.get(name):
+        parts.append(certified_text(name, bound))
+    parts[-1] += mark_codes(result.marks)
+    if result.comparison is not None:
+        parts.append(comparison_text(result.comparison))
+    if (budget := result.latency_budget) is not None:
+        parts.append(f"{BUDGET_WORDS[budget.verdict]} {LATENCY_BUDGET.text(budget.budget_ms)}")
+    return ", ".join(parts)
 
 
 # --- in process, at the peak, at a price and within a budget -----------------------------------------------

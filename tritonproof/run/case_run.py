@@ -5,8 +5,8 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from tritonproof.accuracy import ledger, precisions, stages
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
@@ -32,6 +32,13 @@ from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
+
+
+class MeasuredPoint(NamedTuple):
+    """A load point as it was measured, with the latency of every request that counts."""
+
+    result: PointResult
+    latencies_s: Sequence[float]
 
 
 def prepare_own(scope: CaseScope) -> PreparedCase:
@@ -61,8 +68,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         super().__init__(requested, model_run, role, settings)
         self._prepare = prepare
         # What steps have found, for later steps and when they are asked again.
-        self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
-        self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
+        self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
         self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
@@ -214,10 +220,10 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""
-        points = load_points(self.case, scenario, self.settings)
-        if self.suite_run.points is not None:
-            selected = self.suite_run.points.get(str(self.requested), ())
-            points = [point for point in selected if point.scenario == scenario]
+        if (selected := self.suite_run.points) is None:
+            points = load_points(self.case, scenario, self.settings)
+        else:
+            points = [point for point in selected.get(str(self.requested), ()) if point.scenario == scenario]
         # For a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 

@@ -17,18 +17,17 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
+from tritonproof.measure.sweep import Save
 from tritonproof.measure.usage import read_usage, read_usage_after_unloading, watch
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Soak, fastest_closed_loop
+from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scenario, Soak, fastest_closed_loop
 from tritonproof.run import comparing
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
-Save = Callable[[Sequence[PointResult]], object]
-"""Called with all results so far of a scenario that count, each time that a round of passes ends."""
 _SLOW_LOADINGS = 3
 """How many loadings in a row must make the first request slow. If it were like the others, it would by chance
 be the slowest of 21 three times in one of 9,000 runs, whatever else the machine does."""
@@ -61,30 +60,29 @@ def check_batch(run: CaseRun, point: LoadPoint) -> None:
         raise NotAvailableError(f"{run.case.model.name} takes batches up to {largest}, not {point.batch}")
 
 
-def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
-    """Measure a load point, by the first call all of its scenario, in turns; `save` gets results so far."""
+def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> MeasuredPoint:
+    """A load point of a scenario that `measure_scenario` measures. Raises the error that it failed with."""
     check_batch(run, point)
-    if point not in (points := run.points(point.scenario)):
+    if point not in run.points(point.scenario):
         fix = "take one of run.points()"
         raise InputError(f"{point} is no load point of the case", where=run.case, fix=fix)
-    if point.scenario not in run.sweeps:
-        run.sweeps[point.scenario] = _sweep(run, points, save)
-    measured = run.sweeps[point.scenario][point]
-    if isinstance(measured, ProofError):
+    measure_scenario(run, point.scenario, save)
+    if isinstance(measured := run.measured[point], ProofError):
         raise measured
     return measured
 
 
-def _sweep(
-    run: CaseRun, points: Sequence[LoadPoint], save: Save
-) -> dict[LoadPoint, PointResult | ProofError]:
-    """Measure the points of a scenario; `save` gets results so far. Raises ProofError if the server ended."""
+def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
+    """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
+    far. Raises ProofError if the server ended; then none counts."""
+    if run.measured.keys() >= {*(points := run.points(scenario))}:
+        return
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # starts it, before the machine is held exclusively
     with prepare_to_measure(run, points) as jobs:
         states = [time_first_request(run, job) for job in jobs]
         try:
-            return _measure_states(run, states, save)
+            run.measured |= _measure_states(run, states, save)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
@@ -92,7 +90,7 @@ def _sweep(
 
 def _measure_states(
     run: CaseRun, states: Sequence[PointState], save: Save
-) -> dict[LoadPoint, PointResult | ProofError]:
+) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, plan, described = run.baseline, run.settings.plan, run.prepared.described
     called_names = described.called_names if described else ()
@@ -113,19 +111,20 @@ def _measure_states(
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
     results = point_results(states, plan)
-    errors = [error for error in results.values() if isinstance(error, ProofError)]
+    errors = {point: error for point, error in results.items() if isinstance(error, ProofError)}
     if errors and run.server.how_it_ended():
-        raise errors[0]  # measurements on a server that has ended do not count
+        raise next(iter(errors.values()))  # measurements on a server that has ended do not count
     say("one sample repeated")
     run.loader.put_under_load()
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
+    measured: dict[LoadPoint, MeasuredPoint | ProofError] = {**errors}
     for state in states:
         if isinstance(result := results[state.point], PointResult):
             result = _audited(run, state.current.job, result) if result is best else result
-            results[state.point] = with_latency_verdict(result)
-            run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
-    save([result for result in results.values() if isinstance(result, PointResult)])
-    return results
+            latencies_s = (estimates.pooled_ms(state.passes) / 1e3).tolist()
+            measured[state.point] = MeasuredPoint(with_latency_verdict(result), latencies_s)
+    save([point.result for point in measured.values() if isinstance(point, MeasuredPoint)])
+    return measured
 
 
 def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:

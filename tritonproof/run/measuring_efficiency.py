@@ -17,7 +17,7 @@ from tritonproof.record import record_files, schema
 from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_updates
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import prepare_to_measure
 from tritonproof.settings.case_settings import deployment_of
@@ -66,8 +66,8 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = results_of(record, run, run.build.digest, run.deployment)
     points = {result.point: result for result in on_record}
-    for sweep in run.sweeps.values():
-        points |= {point: result for point, result in sweep.items() if isinstance(result, PointResult)}
+    of_this_run = (point for point in run.measured.values() if isinstance(point, MeasuredPoint))
+    points |= {measured.result.point: measured.result for measured in of_this_run}
     answers = [result.answers_under_load for result in points.values()]
     if any(part is not None and part.wrong for part in answers):
         what = "the fastest load point is not known: answers under load were wrong"

@@ -126,17 +126,17 @@ def with_results(stored: Record, **results: Any) -> Record:
     return structs.replace(stored, **joined)
 
 
-def with_failure(stored: Record, failure: StepFailure, field: str | None = None) -> Record:
+def with_failure(stored: Record, failure: StepFailure, field: str = "", gate: str = "") -> Record:
     """The record with a failed test. If that hides speed, it voids what another run has found: the result in
-    `field`, unless its name is empty, and that of the step's gate; without a `field` it voids nothing."""
+    `field` and that of `gate`, each unless its name is empty."""
 
     def is_void(result: Any) -> bool:
         is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
-        return field is not None and failure.hides_speed and not is_own
+        return failure.hides_speed and not is_own
 
     earlier = getattr(stored, field) if field else None
     cleared = {field: None} if field and earlier is not None and is_void(earlier) else {}
-    gates = tuple(result for result in stored.gates if result.gate != failure.step or not is_void(result))
+    gates = tuple(result for result in stored.gates if result.gate != gate or not is_void(result))
     return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fixtures.failures import STATUS
+from fixtures.outcomes import STATUS
 from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import cells
