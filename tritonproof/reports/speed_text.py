@@ -77,7 +77,7 @@ def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
 
 
 def load_point_text(result: schema.PointResult, certify: float | None) -> str:
-    """`2,189.0 infer/s ± 3.6 %, p99 24.219 ms`, with the bound that --certify asks for."""
+    """What the terminal shows of a load point, such as `2,189.0 infer/s ± 3.6 %, p99 24.219 ms`."""
     throughput = THROUGHPUT.text_with_half_width(result.throughput_per_s)
     parts = [throughput, f"p99 {LATENCY.text(result.latency_ms['p99'].value)}"]
     name = "" if certify is None else f"p{certify:g}"
