@@ -24,6 +24,7 @@ from tritonproof.host.processor_use import CpuTime
 from tritonproof.host.targets import CPU
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import (
@@ -55,6 +56,7 @@ def load(artifact, settings):
 """DOUBLING that takes `seconds` for each answer."""
 
 DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
+TERMS = ComparisonTerms("HEAD~1", allowed_slowdown=0.03, compared_points=1)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 

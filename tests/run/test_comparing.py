@@ -15,10 +15,13 @@ from tests.fake_nvml import Clock
 from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
-from tritonproof.base.errors import InputError
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.measure import sweep
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
-from tritonproof.run import case_run, comparing, loader
+from tritonproof.run import case_run, comparing, loader, measuring
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
@@ -59,7 +62,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
         monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
-        points = {"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
+        points = {"cpu-toy-plain-fp32": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
         return run_of(own, points=points, against=".")
 
     return start
@@ -119,9 +122,23 @@ def test_slow_loading_is_repeated_in_turns(
 def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: SideOf, compared: Compared) -> None:
     run = compared(side(), side(batch=2))
     begun = [PointState(Side(toy.job(LoadPoint("offline", batch, 1)))) for batch in (1, 2, 4)]
-    states, plan = comparing.add_baselines(run, present(run.baseline), begun)
+    states = comparing.add_baselines(run, present(run.baseline), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
-    assert (plan.compared_points, plan.budget_s) == (3, 120.0)
+    terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
+    assert [state.terms for state in states] == [terms, terms, None]
+
+
+def test_both_sides_share_two_minutes(
+    side: SideOf, compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = side(loadings_s=(1.0,) * 9)
+
+    def spend(states: list[PointState], plan: MeasuringPlan, **_options: Any) -> list[PointState]:
+        return [replace(state, error=ProofError(f"{plan.budget_s} s")) for state in states]
+
+    monkeypatch.setattr(sweep, "sweep_points", spend)
+    with pytest.raises(ProofError, match=r"120\.0 s"):
+        measuring.measure_point(compared(served, served), LoadPoint("offline", 1, 1))
 
 
 def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:
@@ -164,7 +181,7 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.answer_check)))
-    (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
+    (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
     assert run.answer_check.expected is run.gate_context.single_answers.expected, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).job):

@@ -8,7 +8,8 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, slowdown
 from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan
+from tritonproof.measure.plan import LATENCIES_PER_WINDOW
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import AnswerComparison, Estimate, LoadPoint, SpeedComparison
 from tritonproof.serve.server import Server
@@ -36,6 +37,8 @@ class PointState:
 
     current: Side
     baseline: Side | None = None
+    terms: ComparisonTerms | None = None
+    """On which terms its speed is compared with the baseline's; None without one."""
     error: ProofError | None = None
     window_s: float = 0.0
     """Seconds of each window of the next pass of either side."""
@@ -62,12 +65,12 @@ class PointState:
         return sum(one_pass.elapsed_s for side in self.sides for one_pass in side.passes)
 
 
-def with_baseline(state: PointState, server: Server, name: str) -> PointState:
+def with_baseline(state: PointState, server: Server, name: str, terms: ComparisonTerms) -> PointState:
     """The point with its baseline, loaded as `name` on `server`, whose answers are not verified."""
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     baseline = Side(dataclasses.replace(job, served=served, check=None))
-    return dataclasses.replace(state, baseline=baseline)
+    return dataclasses.replace(state, baseline=baseline, terms=terms)
 
 
 def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
@@ -133,10 +136,10 @@ def p99_ms(side: Side) -> list[float]:
     return [estimates.percentile_latency([one_pass], 99) for one_pass in side.passes]
 
 
-def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
+def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    current, baseline = state.current, state.baseline
-    if baseline is None or len(current.passes) < MIN_PAIRS:
+    if state.terms is None or len(state.passes) < MIN_PAIRS:
         return None
-    result = slowdown.compare_pairs(speeds(current), speeds(baseline), plan, state.spent_s)
+    current, baseline = state.sides
+    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.terms, state.spent_s)
     return slowdown.with_p99(result, p99_ms(current), p99_ms(baseline))

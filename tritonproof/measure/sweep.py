@@ -159,7 +159,7 @@ def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) 
         text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"
     if count < 2:
         return text
-    compared = point_state.compare_speeds(state, plan)
+    compared = point_state.compare_speeds(state)
     estimate = point_state.main_estimate(state) if compared is None else compared.ratio
     half_width = HALF_WIDTH.text(estimates.relative_half_width(estimate))
     return f"{text}; {'ratio ' if compared else ''}± {half_width}"

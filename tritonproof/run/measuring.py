@@ -89,7 +89,8 @@ def _measure_states(
     run: CaseRun, states: Sequence[PointState], save: Save
 ) -> dict[LoadPoint, PointResult | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
-    baseline, plan, described = run.baseline, run.settings.plan, run.prepared.described
+    baseline, described = run.baseline, run.prepared.described
+    plan = run.settings.plan(compared=baseline is not None)
     called_names = described.called_names if described else ()
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
@@ -98,7 +99,7 @@ def _measure_states(
         return structs.replace(result, latency_budget=budget)
 
     if baseline is not None:
-        states, plan = comparing.add_baselines(run, baseline, states)
+        states = comparing.add_baselines(run, baseline, states)
     states = sweep.sweep_points(
         states,
         plan,

@@ -128,7 +128,7 @@ def _measure(
         reference_text = "" if reference_job is None else f", {reference_job.served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(
-            job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
+            job, worker, batch, run.settings.plan(), gpus=run.case.gpus, reference=reference_job, cold=cold
         )
     entry = in_turns.efficiency_entry(
         turns,

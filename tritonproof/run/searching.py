@@ -34,7 +34,7 @@ from tritonproof.user_models import model_from_config, model_repository
 def winner_loaded(run: CaseRun) -> Iterator[Search]:
     """The result of the search, whose winner stays loaded for the block and is not proven yet. Its
     config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
-    goal, plan = run.settings.goal, run.settings.plan
+    goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
     prepared = run.prepared
     searched = (

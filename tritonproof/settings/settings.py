@@ -4,7 +4,7 @@ header and the command lines of nodes and other checkouts are derived from the f
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -254,19 +254,15 @@ class Settings:
         _check_together(settings)
         return settings
 
-    @property
-    def plan(self) -> MeasuringPlan:
-        """How precisely to measure a load point, and how long that may take."""
+    def plan(self, *, compared: bool = False) -> MeasuringPlan:
+        """How precisely to measure a load point, by itself or `compared` with a baseline, and how long that
+        may take."""
+        default_s = _BUDGET_OF_BOTH_S if compared else MeasuringPlan.budget_s
         return MeasuringPlan(
             interval_target=self.interval_target,
-            budget_s=self.point_budget_s or MeasuringPlan.budget_s,
+            budget_s=self.point_budget_s or default_s,
             certify=self.certify,
         )
-
-    @property
-    def compared_plan(self) -> MeasuringPlan:
-        """The plan of a load point that is compared with a baseline."""
-        return replace(self.plan, budget_s=self.point_budget_s or _BUDGET_OF_BOTH_S)
 
     @property
     def compares_repositories(self) -> bool:
