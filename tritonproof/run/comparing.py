@@ -45,7 +45,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
             raise InputError(what, where=baseline.build.folder / CONFIG_FILE, fix=fix)
     backend = baseline.loader.ensure_loaded(scenario).backend
     largest = baseline.deployment.max_batch_size
-    settings, name = run.settings, run.settings.baseline_name
+    settings, name = run.settings, str(run.settings.baseline)
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
         run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
@@ -98,7 +98,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
     Raises NotAvailableError if the baseline's repository has no such model."""
     if run.baseline_result is not None:
         return run.baseline_result
-    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, str(run.settings.baseline), run.case.model
     if baseline is None:
         what = f"{model.name}{IS_NEW_TEXT}{name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)

@@ -30,6 +30,8 @@ from tritonproof.user_models.onnx_model import OnnxOptions
 
 _BUDGET_OF_BOTH_S = 120.0
 """The default of --point-budget-s for both sides of a comparison, in seconds."""
+BASELINE_OPTIONS = ("against", "against_triton")
+"""The options that name a baseline, of which a run has at most one: `Settings.baseline`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +175,6 @@ class Settings:
         "comparison",
         "REF_OR_DIR",
         lambda _flag, text: baseline_builds.parse_against(text),
-        text=lambda against: against.name,
         conflicts_with="fleet",
     )
     """Measure another build in turns with this one, and fail a load test if this one is shown to be slower: a
@@ -185,7 +186,7 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = options.percent_option("comparison", 0.03, needs="against against_triton")
+    allow_slowdown: float = options.percent_option("comparison", 0.03, needs=" ".join(BASELINE_OPTIONS))
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -265,14 +266,14 @@ class Settings:
         )
 
     @property
-    def compares_repositories(self) -> bool:
-        """Whether each model of --repository is compared with another repository's, or on another Triton."""
-        return self.repository is not None and (self.against or self.against_triton) is not None
+    def baseline(self) -> baseline_builds.BaselineSpec | ServerSpec | None:
+        """The baseline (a build, a repository or a Triton), whose text reports show; None without one."""
+        return self.against or self.against_triton
 
     @property
-    def baseline_name(self) -> str:
-        """The name of the baseline (a build, a repository or a Triton), as reports show it."""
-        return str(self.against_triton) if self.against is None else self.against.name
+    def compares_repositories(self) -> bool:
+        """Whether each model of --repository is compared with another repository's, or on another Triton."""
+        return self.repository is not None and self.baseline is not None
 
     @property
     def goal(self) -> SearchGoal | None:
@@ -366,7 +367,7 @@ def _check_together(settings: Settings) -> None:
     if has_repository and against is not None and against.kind != "folder":
         what = "a model repository is compared with another one, and nothing is built for that"
         fix = "give --against the folder of the repository that this one is to replace"
-        where = f"--repository {settings.repository} --against {against.name}"
+        where = f"--repository {settings.repository} --against {against}"
         raise InputError(what, where=where, fix=fix)
     # perf_analyzer 2.51 unregisters the regions of every client at the beginning and end of each run.
     if is_remote and settings.shared_memory != "none":
