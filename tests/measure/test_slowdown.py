@@ -1,6 +1,5 @@
 """Comparisons of two builds: pairs until the result is settled, few pairs at many points, and p99 tails."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -15,20 +14,15 @@ from tritonproof.measure import point_state, sweep
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.slowdown import ComparisonTerms, compare_pairs, is_settled, with_p99, with_verdicts
+from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, SpeedComparison
 from tritonproof.reports.speed_text import speed_failures
-
-
-def among(points: int) -> ComparisonTerms:
-    """The terms of a point among so many."""
-    return dataclasses.replace(toy.TERMS, compared_points=points)
 
 
 def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", toy.TERMS)
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", toy.terms())
     plan = MeasuringPlan(budget_s=budget_s)
     return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
 
@@ -107,14 +101,14 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = AnswerComparison(9, 1)
     server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers_under_load": wrong})
-    first_loading = sweep.PAIRS_PER_LOADING
-    outcome = measured(server, is_done=lambda one: len(one.passes) > first_loading, reload=lambda: None)
+    most = sweep.PAIRS_PER_LOADING
+    outcome = measured(server, is_done=lambda one: len(one.current.passes) > most, reload=lambda: None)
     assert outcome.answers_under_load == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
     """Pairs with this speed beside another build's of 1, among so many points."""
-    return compare_pairs([speed] * pairs, [1.0] * pairs, among(points), 60.0)
+    return compare_pairs([speed] * pairs, [1.0] * pairs, toy.terms(points), 60.0)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +131,7 @@ def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verd
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, among(points))]
+    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, toy.terms(points))]
     assert counts == looks
 
 
@@ -165,10 +159,10 @@ def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Spe
 
     def settled(count: int) -> bool:
         p99_ms = current_ms[:count], baseline_ms[:count]
-        return is_settled(current[:count], baseline[:count], among(4), p99_ms)
+        return is_settled(current[:count], baseline[:count], toy.terms(4), p99_ms)
 
     count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
-    comparison = compare_pairs(current[:count], baseline[:count], among(4), 60.0)
+    comparison = compare_pairs(current[:count], baseline[:count], toy.terms(4), 60.0)
     return with_p99(comparison, current_ms[:count], baseline_ms[:count])
 
 

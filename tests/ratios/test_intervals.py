@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests import toy
 from tritonproof.measure import slowdown
-from tritonproof.measure.slowdown import ComparisonTerms, compare_pairs, is_settled, with_verdicts
+from tritonproof.measure.slowdown import compare_pairs, is_settled, with_verdicts
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison
 
@@ -68,7 +69,7 @@ def test_passes_without_variation_have_a_ratio() -> None:
 
 def compared(generator: np.random.Generator, noise: str, true: float, points: int) -> SpeedComparison:
     """A build of this true ratio beside another, at the first look that settles it, or by all 110 pairs."""
-    terms = ComparisonTerms("itself", 0.03, points)
+    terms = toy.terms(points)
     mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
     theirs = np.exp(NOISES[noise](generator, 110))
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], terms))

@@ -34,11 +34,11 @@ def point_results(
 def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     current, point = state.current, state.point
-    passes, answers = current.passes, current.answers_under_load
-    latency_ms = estimates.latency_estimates(passes)
-    latencies_ms = estimates.pooled_ms(passes)
-    throughput_per_s = estimates.estimate(passes, estimates.requests_per_s, scale=point.batch)
-    slips_ms = [one_pass.slips_ms for one_pass in passes if one_pass.slips_ms is not None]
+    passes, parts, answers = current.passes, state.steady_parts, current.answers_under_load
+    latency_ms = estimates.latency_estimates(parts)
+    latencies_ms = estimates.pooled_ms(parts)
+    throughput_per_s = estimates.estimate(parts, estimates.requests_per_s, scale=point.batch)
+    slips_ms = [part.slips_ms for part in parts if part.slips_ms is not None]
     result = PointResult(
         point=point,
         throughput_per_s=throughput_per_s,
@@ -46,15 +46,15 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         components_ms=components(passes, latency_ms["avg"]),
         passes=tuple(
             PassSummary(
-                requests=len(one_pass.latencies_ms),
-                duration_s=round(one_pass.duration_s, 6),
-                throughput_per_s=one_pass.completed / one_pass.duration_s * point.batch,
-                latency_ms=estimates.latency_summary(one_pass),
+                requests=len(part.latencies_ms),
+                duration_s=round(part.duration_s, 6),
+                throughput_per_s=part.completed / part.duration_s * point.batch,
+                latency_ms=estimates.latency_summary(part),
             )
-            for one_pass in passes
+            for part in parts
         ),
         requests=len(latencies_ms),
-        duration_s=round(sum(one_pass.duration_s for one_pass in passes), 3),
+        duration_s=round(sum(part.duration_s for part in parts), 3),
         warm_up_s=point_state.warm_up_s(current),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one_pass.cpu for one_pass in passes], machine.cores()),

@@ -7,7 +7,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, slowdown
-from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.passes import LoadJob, Pass, SteadyPart
 from tritonproof.measure.plan import LATENCIES_PER_WINDOW
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
@@ -48,8 +48,8 @@ class PointState:
         return self.current.job.point
 
     @property
-    def passes(self) -> tuple[Pass, ...]:
-        return self.current.passes
+    def steady_parts(self) -> list[SteadyPart]:
+        return [one_pass.steady for one_pass in self.current.passes]
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -57,7 +57,7 @@ class PointState:
 
     @property
     def requests(self) -> int:
-        return sum(len(one_pass.latencies_ms) for one_pass in self.passes)
+        return sum(len(part.latencies_ms) for part in self.steady_parts)
 
     @property
     def spent_s(self) -> float:
@@ -79,11 +79,8 @@ def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
     side = dataclasses.replace(side, answers_under_load=answers)
     if warms_up:
         return dataclasses.replace(side, warm_up=(*side.warm_up, one_pass))
-    return dataclasses.replace(
-        side,
-        passes=(*side.passes, one_pass),
-        failed_attempts=(*side.failed_attempts, *one_pass.failed_attempts),
-    )
+    failed_attempts = *side.failed_attempts, *one_pass.failed_attempts
+    return dataclasses.replace(side, passes=(*side.passes, one_pass), failed_attempts=failed_attempts)
 
 
 def warm_up_latencies_ms(side: Side) -> np.ndarray:
@@ -118,27 +115,27 @@ def warm_up_s(side: Side) -> float:
 def main_estimate(state: PointState) -> Estimate:
     """The estimate for the interval target: inferences per second, or at a rate the mean latency in ms."""
     if state.point.is_at_rate:
-        return estimates.estimate(state.passes, estimates.mean_latency_ms)
-    return estimates.estimate(state.passes, estimates.requests_per_s, scale=state.point.batch)
+        return estimates.estimate(state.steady_parts, estimates.mean_latency_ms)
+    return estimates.estimate(state.steady_parts, estimates.requests_per_s, scale=state.point.batch)
 
 
 def speeds(side: Side) -> list[float]:
-    return [speed(one_pass, side.job.point) for one_pass in side.passes]
+    return [speed(one_pass.steady, side.job.point) for one_pass in side.passes]
 
 
-def speed(one_pass: Pass, point: LoadPoint) -> float:
+def speed(part: SteadyPart, point: LoadPoint) -> float:
     """The speed in a pass: inferences per second, or at a rate the inverse of the mean latency."""
-    throughput_per_s = estimates.requests_per_s([one_pass]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
+    throughput_per_s = estimates.requests_per_s([part]) * point.batch
+    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([part]), at_rate=point.is_at_rate)
 
 
 def p99_ms(side: Side) -> list[float]:
-    return [estimates.percentile_latency([one_pass], 99) for one_pass in side.passes]
+    return [estimates.percentile_latency([one_pass.steady], 99) for one_pass in side.passes]
 
 
 def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    if state.terms is None or len(state.passes) < MIN_PAIRS:
+    if state.terms is None or len(state.current.passes) < MIN_PAIRS:
         return None
     current, baseline = state.sides
     result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.terms, state.spent_s)

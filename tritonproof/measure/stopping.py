@@ -41,7 +41,7 @@ def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
     """The stopping rule of a sweep. A point with a baseline is done when its verdict is settled, any other
     when its interval is narrow, with enough requests for a p99; both are done when the budget is spent. If a
     percentile is to be certified, no point is done before it is."""
-    count = len(state.passes)
+    count = len(state.current.passes)
     if count < (PASSES_HOWEVER_LONG if state.terms is None else MIN_PAIRS):
         return False
     if state.terms is None:

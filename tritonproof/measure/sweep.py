@@ -71,20 +71,20 @@ def sweep_points(
         active = [index for index in active if results[index].error is None]
         reloaded_at_s = clock()
         rounds = 0
-        needs_reload = False
-        while active and not needs_reload:
+        while active:
             for index in rng.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 on_progress(f"{results[index].point} {progress}")
                 results[index] = _with_another_pass(results[index], run_pass, rng)
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
-            repeated = [state for state in results if state.error is None and len(state.passes) > 1]
+            repeated = [state for state in results if state.error is None and len(state.current.passes) > 1]
             save([point_result(done, plan, finished=done.point not in unfinished) for done in repeated])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
-            needs_reload = reload is not None and pays
+            if reload is not None and pays:
+                break
     return results
 
 
@@ -152,7 +152,7 @@ def _with_sides(
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
     """What is next, and how precise the estimate is, such as `pass 3, 0 of 1 points; ± 2.0 %`. The estimate
     itself is left out, as the case may not be proven yet."""
-    count = len(state.passes)
+    count = len(state.current.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):
         wanted = COUNT.text(state.requests + missing)

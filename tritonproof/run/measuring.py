@@ -119,7 +119,7 @@ def _measure_states(
         if isinstance(result := results[state.point], PointResult):
             result = _audited(run, state.current.job, result) if result is best else result
             results[state.point] = with_latency_verdict(result)
-            run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
+            run.latencies_s[state.point] = (estimates.pooled_ms(state.steady_parts) / 1e3).tolist()
     save([result for result in results.values() if isinstance(result, PointResult)])
     return results
 

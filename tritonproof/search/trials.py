@@ -10,7 +10,7 @@ import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
@@ -32,8 +32,8 @@ class OperatingPoint:
         return self.candidate.sample_levels[self.rung]
 
 
-Probe = Callable[[OperatingPoint], Pass]
-"""Takes one short pass; raises ProofError if the candidate cannot be loaded or measured."""
+Probe = Callable[[OperatingPoint], SteadyPart]
+"""Returns the steady part of one short pass; raises ProofError if the candidate does not load or fails."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Trial:
     """A candidate with the passes that select it; no reported figure comes from them."""
 
     candidate: Candidate
-    probes: tuple[tuple[int, Pass], ...] = ()
-    """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
+    probes: tuple[tuple[int, SteadyPart], ...] = ()
+    """Each part with its rung, the index of its load in the candidate's ladder, in the order of time."""
     error: ProofError | None = None
     capacity_probe_count: int = 0
     """How many passes in a closed loop have shown which rates to try."""
@@ -65,10 +65,10 @@ def screen(trial: Trial, probe_count: int, goal: SearchGoal, probe: Probe) -> Tr
     for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
-            one_pass = probe(OperatingPoint(trial.candidate, rung))
+            part = probe(OperatingPoint(trial.candidate, rung))
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, one_pass)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, part)))
     return trial
 
 
@@ -127,10 +127,10 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
     """What all passes at each rung show together, ascending by rung."""
     readings = []
     for rung in sorted({rung for rung, _ in trial.probes}):
-        passes = [one_pass for pass_rung, one_pass in trial.probes if pass_rung == rung]
-        per_s = estimates.requests_per_s(passes) * trial.candidate.ladder[rung].batch
-        latency_ms = estimates.percentile_latency(passes, goal.percentile)
-        readings.append(RungReading(rung, len(passes), per_s, latency_ms))
+        parts = [part for part_rung, part in trial.probes if part_rung == rung]
+        per_s = estimates.requests_per_s(parts) * trial.candidate.ladder[rung].batch
+        latency_ms = estimates.percentile_latency(parts, goal.percentile)
+        readings.append(RungReading(rung, len(parts), per_s, latency_ms))
     return readings
 
 

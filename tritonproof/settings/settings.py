@@ -259,11 +259,7 @@ class Settings:
         """How precisely to measure a load point, by itself or `compared` with a baseline, and how long that
         may take."""
         default_s = _BUDGET_OF_BOTH_S if compared else MeasuringPlan.budget_s
-        return MeasuringPlan(
-            interval_target=self.interval_target,
-            budget_s=self.point_budget_s or default_s,
-            certify=self.certify,
-        )
+        return MeasuringPlan(self.interval_target, self.point_budget_s or default_s, self.certify)
 
     @property
     def baseline(self) -> baseline_builds.BaselineSpec | ServerSpec | None:
@@ -356,14 +352,11 @@ def _check_together(settings: Settings) -> None:
         fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
         raise InputError(what, where=f"--against-triton {against_triton} {triton}", fix=fix)
     starting_servers = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
-    for name in sorted(given & starting_servers):
-        if is_remote:
-            what = (
-                f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
-            )
-            compare = commands.tool_command("report", "compare")
-            fix = f"use embedded, local or docker, or compare records: {compare}"
-            raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
+    for name in sorted(given & starting_servers) if is_remote else ():
+        what = f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
+        compare = commands.tool_command("report", "compare")
+        fix = f"use embedded, local or docker, or compare records: {compare}"
+        raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
     if has_repository and against is not None and against.kind != "folder":
         what = "a model repository is compared with another one, and nothing is built for that"
         fix = "give --against the folder of the repository that this one is to replace"
