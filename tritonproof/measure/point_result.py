@@ -25,7 +25,7 @@ def point_results(
     """The result of each point, or why it has none. Comparisons with a baseline are judged together."""
     results = {state.point: state.error or point_result(state, plan) for state in states}
     measured = {point: result for point, result in results.items() if isinstance(result, PointResult)}
-    compared = {point: entry.comparison for point, entry in measured.items() if entry.comparison is not None}
+    compared = {point: result.comparison for point, result in measured.items() if result.comparison}
     for point, judged in zip(compared, slowdown.with_verdicts([*compared.values()]), strict=True):
         results[point] = structs.replace(measured[point], comparison=judged)
     return results

@@ -27,13 +27,13 @@ _PAIRS_OVER_RELOADING = 3.0
 
 
 def sweep_points(
-    states: Sequence[PointState],
+    begun: Sequence[PointState],
     plan: MeasuringPlan,
     *,
     is_done: StoppingRule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: OnProgress = lambda _now: None,
-    save: Callable[[Sequence[PointResult]], object] = lambda _points: None,
+    save: Callable[[Sequence[PointResult]], object] = lambda _results: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
@@ -54,7 +54,7 @@ def sweep_points(
     """
     is_done = is_done or functools.partial(stopping.is_measured, plan=plan)
     rng = np.random.default_rng()
-    results = list(states)
+    states = list(begun)
     active = [index for index, state in enumerate(states) if state.error is None]
     while active:
         started = clock()
@@ -63,33 +63,33 @@ def sweep_points(
                 reload()
         except ProofError as error:
             for index in active:
-                results[index] = dataclasses.replace(results[index], error=error)
+                states[index] = dataclasses.replace(states[index], error=error)
             break
-        warm = _warmed_up([results[index] for index in active], plan, run_pass, on_progress)
+        warm = _warmed_up([states[index] for index in active], plan, run_pass, on_progress)
         for index, state in zip(active, warm, strict=True):
-            results[index] = state
-        active = [index for index in active if results[index].error is None]
+            states[index] = state
+        active = [index for index in active if states[index].error is None]
         reloaded_at_s = clock()
         rounds = 0
         while active:
             for index in rng.permutation(active):
-                progress = _progress(results[index], plan, len(results) - len(active), len(results))
-                on_progress(f"{results[index].point} {progress}")
-                results[index] = _with_another_pass(results[index], run_pass, rng)
-            active = [index for index in active if not (results[index].error or is_done(results[index]))]
-            unfinished = {results[index].point for index in active}
-            repeated = [state for state in results if state.error is None and len(state.current.passes) > 1]
-            save([point_result(done, plan, finished=done.point not in unfinished) for done in repeated])
+                progress = _progress(states[index], plan, len(states) - len(active), len(states))
+                on_progress(f"{states[index].point} {progress}")
+                states[index] = _with_another_pass(states[index], run_pass, rng)
+            active = [index for index in active if not (states[index].error or is_done(states[index]))]
+            unfinished = {states[index].point for index in active}
+            repeated = [state for state in states if state.error is None and len(state.current.passes) > 1]
+            save([point_result(state, plan, finished=state.point not in unfinished) for state in repeated])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
             if reload is not None and pays:
                 break
-    return results
+    return states
 
 
 def _warmed_up(
-    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: OnProgress
+    begun: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: OnProgress
 ) -> list[PointState]:
     """The points after warm-up passes of each side until its latencies were stationary, with the length of
     their windows, or with an error. They keep their passes."""
@@ -99,15 +99,15 @@ def _warmed_up(
         one_pass = run_pass(side.job, warm_up_window_s(side.job.point, latency_s))
         return point_state.with_pass(side, one_pass, warms_up=True)
 
-    results = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in states]
-    cold = list(range(len(results)))
+    states = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in begun]
+    cold = list(range(len(states)))
     for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
-            on_progress(f"{results[index].point} warm up")
-            results[index] = _with_sides(results[index], warm_up)
-        active = [index for index in cold if results[index].error is None]
-        cold = [index for index in active if not all(map(stopping.is_warmed_up, results[index].sides))]
-    return [_with_windows(state, plan) if state.error is None else state for state in results]
+            on_progress(f"{states[index].point} warm up")
+            states[index] = _with_sides(states[index], warm_up)
+        active = [index for index in cold if states[index].error is None]
+        cold = [index for index in active if not all(map(stopping.is_warmed_up, states[index].sides))]
+    return [_with_windows(state, plan) if state.error is None else state for state in states]
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:

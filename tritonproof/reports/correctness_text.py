@@ -159,9 +159,9 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
+def verified_answers_text(results: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    checks = [result.answers_under_load for result in points if result.answers_under_load is not None]
+    checks = [result.answers_under_load for result in results if result.answers_under_load is not None]
     verified, wrong = sum(check.count for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""

@@ -61,8 +61,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    points = (*record.points, *record.hidden)
-    sizes = sorted({result.point.batch for result in points if result.point.scenario == "online"}) or [1]
+    results = (*record.points, *record.hidden)
+    sizes = sorted({result.point.batch for result in results if result.point.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.case.from_repository else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
