@@ -239,11 +239,10 @@ def closed_loop(latencies_s: np.ndarray, length_s: float, **changes: Any) -> Pas
     """Clients that each send a request once the previous one is answered; latencies are [clients, requests].
     Requests still running at the end are not recorded."""
     latencies = np.round(latencies_s * 1e9).astype(np.int64)
-    ends, windows = np.cumsum(latencies, axis=1), (_OPENED, _OPENED + round(length_s * 1e9))
-    ended = ends <= length_s * 1e9
-    starts, ends = (ends - latencies)[ended] + _OPENED, ends[ended] + _OPENED
-    steady = cut_closed_loop(starts, ends, windows, len(latencies_s))
-    return _on_idle_machine(steady, starts, ends, changes)
+    ends, windows = _OPENED + np.cumsum(latencies, axis=1), (_OPENED, _OPENED + round(length_s * 1e9))
+    ended = ends <= windows[1]
+    starts, ends = (ends - latencies)[ended], ends[ended]
+    return _on_idle_machine(cut_closed_loop(starts, ends, windows, len(latencies_s)), starts, ends, changes)
 
 
 def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **changes: Any) -> Pass:
@@ -251,9 +250,8 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **change
     order = np.arange(len(offsets_s))
     ends = np.maximum.accumulate(offsets_s - order * service_s) + (order + 1) * service_s
     ended = ends <= length_s
-    offsets = np.round(offsets_s * 1e9).astype(np.int64)
-    answers, windows = np.round(ends * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
-    starts, answers = offsets[ended] + _OPENED, answers[ended] + _OPENED
+    offsets, windows = np.round(offsets_s * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
+    starts, answers = _OPENED + offsets[ended], _OPENED + np.round(ends[ended] * 1e9).astype(np.int64)
     return _on_idle_machine(cut_open_loop(starts, answers, windows, offsets), starts, answers, changes)
 
 

@@ -81,8 +81,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 
 def test_components_are_shares_of_average_latency() -> None:
-    load_pass = toy.closed_loop(np.full((1, 20), 0.01), 0.1)
-    shares = components([load_pass], sample_records.estimate(7.0))
+    shares = components([toy.closed_loop(np.full((1, 20), 0.01), 0.1)], sample_records.estimate(7.0))
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
     assert shares["server_compute_infer"] == pytest.approx(7.0 * 8000 / 8600)

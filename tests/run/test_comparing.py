@@ -38,7 +38,7 @@ def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> SideO
     monkeypatch.setattr(loader, "time", clock)  # which passes only while a server loads a model
 
     def of(
-        *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, samples: Samples | None = None, **model: Any
+        *warnings: str, loadings_s: Any = (1.0,) * 9, batch: int = 4, samples: Any = None, **model: Any
     ) -> Prepare:
         log, seconds = next(logs), iter(loadings_s)
         log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
@@ -113,7 +113,7 @@ def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
 def test_slow_loading_is_repeated_in_turns(
     loadings_s: Any, count: int, side: SideOf, compared: Compared
 ) -> None:
-    run = compared(side(loadings_s=loadings_s), side(loadings_s=(1.0,) * 9, exchange="sequence"))
+    run = compared(side(loadings_s=loadings_s), side(exchange="sequence"))
     _, baseline = comparing.compare_with_baseline(run)
     assert baseline.current.loadings_s == loadings_s[:count]
     assert baseline.baseline.loadings_s == (1.0,) * count
@@ -123,13 +123,11 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
     side: SideOf, compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "sweep_points", taken := Mock(side_effect=ProofError("not measured")))
-    run = compared(side(loadings_s=[1.0] * 9), side(loadings_s=[1.0] * 9, batch=2))
     with pytest.raises(ProofError, match="not measured"):
-        measuring.measure_point(run, LoadPoint("offline", 1, 1))
+        measuring.measure_point(compared(side(), side(batch=2)), LoadPoint("offline", 1, 1))
     states, plan = taken.call_args.args
-    assert [state.baseline is not None for state in states] == [True, True, False]
     terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
-    assert [state.terms for state in states] == [terms, terms, None]
+    assert [state.baseline and state.terms for state in states] == [terms, terms, None]
     assert plan.budget_s == 120.0, "of both sides"
 
 
@@ -167,7 +165,7 @@ def test_samples_that_only_one_side_takes_are_not_compared(
 ) -> None:
     def taking(*shape: int, others: list[Samples]) -> Prepare:
         own, given = samples_of(1, 4, other_shapes=others), [replace(B, shape=shape)]
-        return side(inputs=given, outputs=given, exchange="single", samples=own, loadings_s=(1.0,) * 9)
+        return side(inputs=given, outputs=given, exchange="single", samples=own)
 
     monkeypatch.setattr(StandInServer, "infer", lambda *asked: asked[-1])
     taken, lost = samples_of(3, 4), samples_of(2, 5)
