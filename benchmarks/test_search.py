@@ -9,7 +9,7 @@ from tritonproof.reports.correctness_text import conversion_failure, ledger_fail
 from tritonproof.reports.speed_text import no_winner_text, proposal_text, search_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import evaluate
-from tritonproof.run.searching import winner_loaded
+from tritonproof.run.searching import search_for_fastest
 
 
 @pytest.mark.speed
@@ -18,7 +18,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
     proven = {"conversion": run.conversion} if is_converted else {}
-    with winner_loaded(run) as search:
+    with search_for_fastest(run) as search:
         if (is_converted or run.case.model.metrics) and search.verdict != "failed":
             search = structs.replace(search, accuracy=evaluate(run)[0])
         shown = recorder.record(search=search, why_no_score=run.why_no_score, **proven)

@@ -7,7 +7,7 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.reports.correctness_text import wrong_answers_text
 from tritonproof.reports.tables.soak import leak_sentences, soak_text, undecided_growth
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.soaking import soak
+from tritonproof.run.measuring import soak
 
 
 @pytest.mark.speed

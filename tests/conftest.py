@@ -24,10 +24,11 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.processor_use import GpuStretch
-from tritonproof.record.schema import Scenario
+from tritonproof.record.schema import ConfigVariant, Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -151,7 +152,7 @@ def serving(server_of_models: tuple[Server, Path]) -> Iterator[LoadRuntime]:
             rows = np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32)
             samples = toy.samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
-            triton.load(built, structs.replace(toy.DEPLOYMENT, **changes), scenario)
+            load_build(triton, built, ConfigVariant(scenario, structs.replace(toy.DEPLOYMENT, **changes)))
             stack.callback(triton.unload, name)
             return ServedModel(triton, name, model, data)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tritonproof import spec
 from tritonproof.accuracy import stages
-from tritonproof.accuracy.answer_comparison import AnswerCheck
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
@@ -26,7 +26,7 @@ from tritonproof.measure.passes import LoadJob, Pass, SteadyPart, cut_closed_loo
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
-from tritonproof.record.schema import COMPONENTS, Conversion, Deployment, Limit, LoadPoint
+from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import (
     Arrays,
     Case,
@@ -56,6 +56,7 @@ def load(artifact, settings):
 """DOUBLING that takes `seconds` for each answer."""
 
 DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
+ONLINE = ConfigVariant("online", DEPLOYMENT)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 
@@ -219,9 +220,9 @@ def samples_of(rows: Arrays) -> Samples:
     return Samples([f"row-{row}" for row in range(count)], load)
 
 
-def check(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -> AnswerCheck:
-    """The check of answers against these outputs, [samples, ...] each."""
-    return AnswerCheck({"": expect(ids, outputs)}, limits)
+def expected_answers(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -> ExpectedAnswers:
+    """These outputs, [samples, ...] each, as the expected answers."""
+    return ExpectedAnswers({"": expect(ids, outputs)}, limits)
 
 
 def terms(points: int = 1) -> ComparisonTerms:
@@ -229,10 +230,10 @@ def terms(points: int = 1) -> ComparisonTerms:
     return ComparisonTerms("HEAD~1", allowed_slowdown=0.03, compared_points=points)
 
 
-def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> LoadJob:
+def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0, **changes: Any) -> LoadJob:
     """A job of the toy model without a server."""
-    data = InputData(Path(), ["toy-000"], samples().read([0]))
-    return LoadJob(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
+    data = InputData(["toy-000"], samples().read([0]))
+    return LoadJob(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s, **changes)
 
 
 def closed_loop(latencies_s: np.ndarray, length_s: float, **changes: Any) -> Pass:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import compare_all, merge_comparisons
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers, merge_comparisons
 from tritonproof.accuracy.expected import expect, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import Answer
@@ -32,7 +32,8 @@ def compared(
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
-    return compare_all(expect_by_signature(rows, IDS), [Answer(np.asarray(which), answers)], limits).result
+    expected_answers = ExpectedAnswers(expect_by_signature(rows, IDS), limits)
+    return expected_answers.compare([Answer(np.asarray(which), answers)]).result
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,11 @@ def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    expected = expect_by_signature(rows, IDS)
-    right = compare_all(expected, again, EXACT).result
-    assert (right.count, right.wrong) == (6, 0)
+    expected = ExpectedAnswers(expect_by_signature(rows, IDS), EXACT, "recorded")
+    right = expected.compare(again).result
+    assert (right.count, right.wrong, right.expected_from) == (6, 0, "recorded")
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_all(expected, again, EXACT).result.wrong == 1
+    assert expected.compare(again).result.wrong == 1
 
 
 def noisy(values: np.ndarray, share: float) -> np.ndarray:
@@ -247,9 +248,9 @@ def test_answer_twice_as_near_to_another_samples_is_wrong(share: float, wrong: i
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float, min_noise: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     limits = CaseLimits(WIDE, WIDE, min_noise=min_noise)
-    singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, limits, repeats)
-    noise = singles.noise_limits.widest.max_element
-    assert min_noise <= noise <= min(max(allowed, min_noise), singles.kernel_limits.widest.max_element)
+    alone = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, limits, repeats)
+    noise = alone.within_noise.limits.widest.max_element
+    assert min_noise <= noise <= min(max(allowed, min_noise), alone.across_kernels.limits.widest.max_element)
     assert (noise > min_noise) == (allowed > min_noise)
 
 
@@ -265,8 +266,8 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     rows = {n: {"OUT": masks[n]} for n in range(20)}
     singles = make_single_answers(IDS, rows, CaseLimits(WIDE, WIDE), repeats)
-    assert singles.noise_limits.agreement_of("OUT") == allowed
-    passes = not compare_all(singles.expected, repeats, singles.noise_limits).result.wrong
+    assert singles.within_noise.limits.agreement_of("OUT") == allowed
+    passes = not singles.within_noise.compare(repeats).result.wrong
     assert passes == (not flipped or allowed < 1)
 
 

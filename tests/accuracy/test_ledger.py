@@ -13,7 +13,7 @@ from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item, why_no_score, worst_items
-from tritonproof.accuracy.stages import StageAnswers
+from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Ledger, Limit
@@ -23,7 +23,7 @@ from tritonproof.spec import Arrays, Case, Samples
 def ledger(
     case: Case,
     samples: Samples,
-    stages: list[StageAnswers],
+    stages: Stages,
     *,
     labelled: bool = True,
     requested: Mapping[str, Limit] = MappingProxyType({}),
@@ -40,15 +40,17 @@ def stage(name: str, right: int, **changes: Any) -> StageAnswers:
     return StageAnswers(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
 
-def stages(framework: int, converted: int, last: int) -> list[StageAnswers]:
+def stages(framework: int, converted: int, served: int) -> Stages:
     """Three stages by how many samples of 100 each gets right."""
-    return [stage("framework", framework), stage("converted", converted), stage("served", last)]
+    right = {"framework": framework, "converted": converted, "served": served}
+    return Stages(**{name: stage(name, count) for name, count in right.items()})
 
 
-def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = None) -> list[StageAnswers]:
+def deciding(framework: np.ndarray, converted: np.ndarray, served: np.ndarray | None = None) -> Stages:
     """The stages with these decisions; the served model has the converted one's, unless it has others."""
-    names, decided = ("framework", "converted", "served"), (first, second, second if last is None else last)
-    return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
+    served = converted if served is None else served
+    decided = {"framework": framework, "converted": converted, "served": served}
+    return Stages(**{name: StageAnswers(name, {"classes": each}, each) for name, each in decided.items()})
 
 
 def test_ledger_holds_stages_and_disagreements() -> None:
@@ -187,7 +189,7 @@ TO_FRAMEWORK = toy.metric(name="distance", score=distance, limits=LIMIT, better=
 def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, ...], scores: int) -> None:
     unlabelled = Samples(toy.samples(100).ids, toy.samples(100).read)
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
-    assert [score.metric for score in result.scores] == ["distance"][:scores]
+    assert [(score.metric, score.served) for score in result.scores] == [("distance", 0.1)][:scores]
     assert (result.disagreements[1].count, result.passed) == (10, False)
 
 
@@ -207,10 +209,8 @@ def test_user_floor_replaces_framework_comparison() -> None:
 
 def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
-    case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
-    served = stage("served", right, requests=7)
-    scores_by_metric = score_each_item(case, samples, [served])
-    return ledger_module.served_ledger(case, samples, served, scores_by_metric, requested)
+    served = Stages(served=stage("served", right, requests=7))
+    return ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested=requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
@@ -262,9 +262,7 @@ def with_wrong(*items: int) -> np.ndarray:
     return classes
 
 
-def worst(
-    case: Case, samples: Samples, three: list[StageAnswers], *, labelled: bool = True
-) -> list[tuple[int, str]]:
+def worst(case: Case, samples: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
     return worst_items(case, samples, three, score_each_item(case, samples, three, labelled=labelled))
 
 

@@ -18,8 +18,8 @@ from tests.helpers import grpc_server, present
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
-from tritonproof.accuracy.limits import stage_limits
-from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
+from tritonproof.accuracy.limits import output_limits
+from tritonproof.accuracy.stages import StageComparison, Stages, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import requests
@@ -197,9 +197,8 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     framework, converted = (
         evaluate_in_process(name, CASE.model, toy.network, samples, 8) for name in ("framework", "converted")
     )
-
     last = evaluate_through_server(server, CASE, samples, 4)
-    stages = (framework, converted, last)
+    stages = Stages(framework=framework, converted=converted, served=last)
     result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_item(CASE, samples, stages), {})
 
     wrong = [
@@ -248,10 +247,10 @@ def served_ledger(
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8)
     expected = expect(samples.ids, present(converted.outputs))
     elements = {name: values.size for name, values in expected.outputs.items()}
-    limits = stage_limits(case, precision, None, elements, COUNT, kernels_only=True)
-    comparison = StageComparison(expected, limits, "served", "in process it")
+    limits = output_limits(case, precision, None, elements, COUNT, kernels_only=True)
+    comparison = StageComparison(expected, limits, "served", "in process")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
-    stages = (framework, converted, last)
+    stages = Stages(framework=framework, converted=converted, served=last)
     return accuracy_ledger(case, precision, samples, stages, score_each_item(case, samples, stages), {})
 
 
@@ -305,14 +304,12 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     ids = [f"row-{n}" for n in range(2000)]
     texts = np.array([[name.encode()] for name in ids], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)), THREE[2])))
-    limits = stage_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, kernels_only=True)
+    limits = output_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, kernels_only=True)
     right = {"TEXT": texts, COUNTS: np.zeros((2000, 1), int)}
-    comparison = StageComparison(expect(ids, right), limits, "served", "in process it")
-
+    comparison = StageComparison(expect(ids, right), limits, "served", "in process")
     given = {**right, "TEXT": np.where(texts == b"row-7", b"another", texts)[::-1]}
     comparison.add(given, range(1999, -1, -1))
-
-    result, _ = comparison.outputs
+    result, _ = comparison.differences
     assert (result.passed, result.sample) == (False, "row-7")
     assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
     (failure,) = ledger_failures(sample_records.accuracy(outputs=(result,)))

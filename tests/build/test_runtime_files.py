@@ -16,7 +16,9 @@ from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import nvml, scratch
 from tritonproof.host.targets import recognise
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Case
 
@@ -73,7 +75,7 @@ def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.Monk
     shutil.copytree(built.folder / "1", beside)
     (beside / "runtime.py").write_text(RUNTIME.replace("lambda arrays: [", "lambda arrays: [2 * "))
     with serve(ServerSpec("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
-        server.load(built, deployment, "online")
+        load_build(server, built, ConfigVariant("online", deployment))
         (answer,) = server.infer(str(case), MICRO, ONES).values()
     assert answer.tolist() == [[1.0] * 10]
     shutil.rmtree(beside)

@@ -16,6 +16,7 @@ from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
@@ -40,7 +41,7 @@ def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Pa
     built = toy.make_build(folder, f"W{os.getpid()}", _NOTING)
     model = built.case.model
     with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
-        server.load(built, toy.DEPLOYMENT, "offline")
+        load_build(server, built, toy.ONLINE._replace(scenario="offline"))
         served = ServedModel(server, str(built.case), model, data)
         yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 
@@ -71,7 +72,7 @@ def test_requests_cycle_through_all_samples(
 
 def data_of(row_bytes: int, count: int = 64) -> InputData:
     rows = np.broadcast_to(np.uint8(0), (count, row_bytes))
-    return InputData(Path(), [str(n) for n in range(count)], {"IN": rows})
+    return InputData([str(n) for n in range(count)], {"IN": rows})
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 128])
@@ -86,7 +87,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
     [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3), (0, 1, 64)],
 )
 def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
-    texts = InputData(Path(), data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})
+    texts = InputData(data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})
     for data in (data_of(row_bytes), texts):
         assert 3 <= data.sample_count(batch) <= most
 

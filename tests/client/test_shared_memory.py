@@ -28,7 +28,7 @@ from tritonproof.host import machine, scratch
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import ask_server, verify
+from tritonproof.measure.verifying import ask_server
 from tritonproof.record.schema import AnswerComparison, LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
@@ -46,13 +46,13 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = toy.check(ids, answers(rows["VALUES"], rows["COUNT"]))
-    model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(Path(), ids, rows)
-    return LoadJob(ServedModel(server, "m", model, data), point, through, check=check)
+    expected = toy.expected_answers(ids, answers(rows["VALUES"], rows["COUNT"]))
+    model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(ids, rows)
+    return LoadJob(ServedModel(server, "m", model, data), point, through, expected_answers=expected)
 
 
 def look(job: LoadJob) -> AnswerComparison:
-    return verify(present(job.check), ask_server(job, 0.05))
+    return present(job.expected_answers).compare(ask_server(job, 0.05)).result
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
         given = ask_samples(job.served, [np.array([0])] * 20, 1, "", shared_memory="system")
-        checked = verify(present(job.check), given)
+        checked = present(job.expected_answers).compare(given).result
     assert (checked.count, checked.wrong) == (20, 19)
     assert present(checked.first_wrong).actual in ("nan", "-1")
 

@@ -110,8 +110,8 @@ def read_record(path: Path) -> object:
 def read_config(path: Path) -> object:
     """An incomplete configuration is a problem of its model, and an error where a run needs that model."""
     content = model_repository.read_config(path)
-    model = model_repository.RepositoryModel("a", path.parent, content)
-    return model_from_config.as_model(model), model.backend, model_from_config.why_not_here(model, "cpu")
+    entry = model_repository.RepositoryEntry("a", path.parent, content)
+    return model_from_config.as_model(entry), entry.backend, model_from_config.why_not_here(entry, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -59,7 +58,7 @@ def served_by(
     answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **(more or {})}
     with grpc_server(answers) as (address, client):
         server = Server(ServerSpec("embedded"), address, "2.51.0", None, client, http_address=http_address)
-        yield made_up_model.served_model(server=server, data=InputData(Path(), IDS, {"IN": ROWS}))
+        yield made_up_model.served_model(server=server, data=InputData(IDS, {"IN": ROWS}))
 
 
 @contextmanager
@@ -142,5 +141,5 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
         model = dataclasses.replace(
             served.model, inputs=inputs, outputs=outputs, batch_axis="open" if batched else "none"
         )
-        data = InputData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
+        data = InputData(IDS, {"IN": ROWS, "BIAS": BIASES})
         yield dataclasses.replace(served, model=model, data=data)

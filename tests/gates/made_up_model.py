@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from msgspec import structs
 from tests import toy
 from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer, ServedModel
-from tritonproof.gates.context import GateContext, LoadedAs, SingleAnswers, make_single_answers
+from tritonproof.client.requests import Answer, LoadedAs, ServedModel
+from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
@@ -51,7 +50,7 @@ def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> Mad
     """A model of FP32 rows of four, with `count` samples; with `changes`."""
     inputs, outputs = (Tensor("IN", "FP32", (4,)),), (Tensor("OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs, batch_axis="open" if batched else "none")
-    data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
+    data = InputData(IDS[:count], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"server": None, "name": "toy", "model": model, "data": data}
     return MadeUpModel(**(fields | changes))
 
@@ -60,7 +59,7 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
     """What gates get of the model, loaded with this largest batch, by default with the sound answers."""
     preferred, first_answer = changes.pop("preferred", ()), changes.pop("first_answer", None)
     deployment = structs.replace(toy.DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
-    loaded = LoadedAs("online", deployment, "python", first_answer)
+    loaded = LoadedAs(toy.ONLINE._replace(deployment=deployment), "python", first_answer)
     fields: dict[str, Any] = {"limits": CASE_LIMITS, **changes}
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)
 

@@ -7,9 +7,9 @@ import pytest
 from tests import toy
 from tests.conftest import LoadRuntime
 from tests.gates.made_up_model import CASE_LIMITS
-from tritonproof.client.requests import ServedModel
+from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext, LoadedAs, ask_one_by_one
+from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GateResult
 
 _RUNTIME = """
@@ -45,7 +45,7 @@ FAULTS = {
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded, alone = LoadedAs("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, CASE_LIMITS)
+    loaded, alone = LoadedAs(toy.ONLINE, "python"), ask_one_by_one(served, CASE_LIMITS)
     context = GateContext(served, loaded, alone, CASE_LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 

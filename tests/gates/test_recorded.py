@@ -41,7 +41,7 @@ def context_of(
     rule: AnswerRule = AS_RECORDED, inputs: np.ndarray = ROWS, limits: CaseLimits = LIMITS, **changes: Any
 ) -> GateContext:
     """What the gate gets of a model that answers numbers and a text, without a server."""
-    data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
+    data = InputData([f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
     served = made_up_model.served_model(data=data, server=server, rule=rule)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,12 +75,12 @@ def test_each_sample_is_sent_alone(name: str, asked: list[tuple[list[int], int]]
 
 def test_tried_batches_fit_256_mib_by_real_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 16 << 20
-    texts = served_model(1, data=InputData(Path(), ["a"], {"IN": np.array([[b"x" * size]], object)}))
+    texts = served_model(1, data=InputData(["a"], {"IN": np.array([[b"x" * size]], object)}))
     answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, CASE_LIMITS)
     for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
         assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
     others = [{"IN": np.zeros((1, size), np.int8)}]
-    data = InputData(Path(), ["a", "b"], {"IN": np.zeros((1, 4))}, others=others)
+    data = InputData(["a", "b"], {"IN": np.zeros((1, 4))}, others=others)
     mixed = gate_context(served_model(data=data))
     assert (mixed.most_in_flight(1), mixed.most_in_flight(2)) == (15, 64), "other shapes are sent alone"
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
@@ -219,7 +218,7 @@ def optional_gate(more: Remembering) -> GateResult:
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
-    data = InputData(source.data.folder, source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
+    data = InputData(source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
     model = dataclasses.replace(source.model, inputs=inputs)
     served = ModelWithOption(source.server, source.name, model, data, more)
     return repeated_gate(gate_context(served, ask_one_by_one(served, CASE_LIMITS))).result

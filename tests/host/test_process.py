@@ -28,6 +28,7 @@ from tritonproof.host.process import (
 )
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -78,7 +79,7 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     built = toy.make_build(tmp_path / "models", "doubling", "import scipy\n" + toy.DOUBLING)
     with serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        assert server.load(built, toy.DEPLOYMENT, "online") == "python"
+        assert load_build(server, built, toy.ONLINE) == "python"
         served = environments(present(server.pid))
     assert len(served) == 3, "the guard, the server and the model's process"
     assert_handed_on(served)

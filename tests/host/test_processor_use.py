@@ -17,6 +17,7 @@ from tests.helpers import present, wait_until
 from tritonproof.host import machine, processor_use
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu
+from tritonproof.measure.perf_analyzer import watch_gpu
 from tritonproof.measure.point_result import gpu_use
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -116,7 +117,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
     for server in (SERVER, dataclasses.replace(SERVER, spec=ServerSpec("docker"))):
-        with server.watch_gpu() as watch:
+        with watch_gpu(server) as watch:
             assert [gpu.handle for gpu in present(watch).gpus] == ["GPU-cccc", "GPU-aaaa"]
     assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
     assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
@@ -125,7 +126,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
 
 def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) -> None:
     """Of several, CUDA shows only one instance, but not which one."""
-    with dataclasses.replace(SERVER, device="cpu").watch_gpu() as watch:
+    with watch_gpu(dataclasses.replace(SERVER, device="cpu")) as watch:
         assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}

@@ -47,7 +47,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         input_data(model, samples, server.scratch) as data,
     ):
         expected = {f"{name}_OUT": data.arrays[f"{name}_IN"]}
-        check = toy.check(data.ids, expected, AnswerLimits(NumberLimits(1e-6, 2e-7)))
+        expected_answers = toy.expected_answers(data.ids, expected, AnswerLimits(NumberLimits(1e-6, 2e-7)))
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:
@@ -56,5 +56,5 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
             server.client.infer(name, inputs_of(model, sample))
 
         server.client.load_model(name)
-        point = LoadPoint("online", 1, 4)
-        yield Served(LoadJob(ServedModel(server, name, model, data), point, "system", check=check), load)
+        served_model, point = ServedModel(server, name, model, data), LoadPoint("online", 1, 4)
+        yield Served(LoadJob(served_model, point, "system", expected_answers=expected_answers), load)

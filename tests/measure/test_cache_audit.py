@@ -22,6 +22,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -59,7 +60,7 @@ def test_response_caching_is_marked(server: tuple[Server, Path], who: str) -> No
     inputs = {model.inputs[0].name: np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)}
     config = model_config(built.case, toy.DEPLOYMENT, native=False)
     config.response_cache.enable = who == "Triton"
-    triton.load_folder(built.folder, config)
+    load_folder(triton, built.folder, config)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
     result = structs.replace(
         records.measured("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),

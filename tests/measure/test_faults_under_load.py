@@ -10,7 +10,7 @@ from tests.conftest import LoadRuntime
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import ask_server, verify
+from tritonproof.measure.verifying import ask_server
 from tritonproof.record.schema import AnswerComparison, LoadPoint
 
 SECONDS = 60.0
@@ -62,18 +62,18 @@ def job_of(serving: LoadRuntime) -> Callable[[str, LoadPoint], LoadJob]:
         instances = 2 if "is_first" in fault else 1
         served = serving(_RUNTIME.format(fault=fault), 40, point.scenario, instances=instances)
         (rows,) = served.data.arrays.values()
-        check = toy.check(served.data.ids, {served.model.outputs[0].name: 3 * rows + 1})
-        return LoadJob(served, point, "system", check=check)
+        right = {served.model.outputs[0].name: 3 * rows + 1}
+        return LoadJob(served, point, "system", expected_answers=toy.expected_answers(served.data.ids, right))
 
     return load
 
 
 def look(job: LoadJob, is_enough: Callable[[AnswerComparison], bool]) -> AnswerComparison:
     """Check a server's answers until there are enough."""
-    check, deadline = present(job.check), time.monotonic() + SECONDS
-    so_far = verify(check, ask_server(job, 0.3))
+    expected, deadline = present(job.expected_answers), time.monotonic() + SECONDS
+    so_far = expected.compare(ask_server(job, 0.3)).result
     while not is_enough(so_far) and time.monotonic() < deadline:
-        so_far = merge_comparisons([so_far, verify(check, ask_server(job, 0.3))])
+        so_far = merge_comparisons([so_far, expected.compare(ask_server(job, 0.3)).result])
     return so_far
 
 

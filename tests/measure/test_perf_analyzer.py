@@ -66,11 +66,12 @@ def test_memory_of_outputs_fits_those_expected(batch: int, size: int, tmp_path: 
     """Of each length n an answer has n x n numbers; batches have the shorter one."""
     pairs = toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),))
     rows = [{"IN": np.zeros((1, length), np.float32)} for length in (4, 40)]
-    data = InputData(Path(), ["short", "long"], rows[0], others=rows[1:])
+    data = InputData(["short", "long"], rows[0], others=rows[1:])
     answers = {index: {"OUT": np.zeros((n, n), np.float32)} for index, n in enumerate((4, 40))}
-    check = dataclasses.replace(toy.check([], {}), expected=expect_by_signature(answers, data.ids))
+    by_signature = expect_by_signature(answers, data.ids)
+    expected = dataclasses.replace(toy.expected_answers([], {}), by_signature=by_signature)
     served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(tmp_path), model=pairs, data=data)
-    job = verifying.with_check(LoadJob(served, LoadPoint("online", batch, 4), "system"), check)
+    job = verifying.with_expected(LoadJob(served, LoadPoint("online", batch, 4), "system"), expected)
     command = perf_analyzer.command(job, Path())
     assert command[command.index("--output-shared-memory-size") + 1] == str(size)
 

@@ -1,7 +1,6 @@
 """Checks of answers under load against those in process."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,13 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import AnswerCheck, merge_comparisons
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers, merge_comparisons
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits, min_agreement_for
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.measure.verifying import make_answer_check, verify, verifying
-from tritonproof.record.schema import LoadPoint
+from tritonproof.measure.verifying import expect_in_process, verifying
+from tritonproof.record.schema import AnswerComparison, LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -24,14 +23,15 @@ SAMPLES = np.array([4, 1, 2])
 SPREAD = ROWS[:, 0].std()
 
 
-def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCheck:
+def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> ExpectedAnswers:
     """These outputs, expected."""
-    return toy.check(toy.samples_of(outputs).ids, outputs, limits)
+    return toy.expected_answers(toy.samples_of(outputs).ids, outputs, limits)
 
 
-CHECK, LONG = answers_of(OUT=ROWS), ROWS[:, [0, 1, 2, 3, 0]]
-OF_BOTH_SHAPES = {**CHECK.expected, "longer": expect("abcdef", {"OUT": LONG}, range(6, 12))}
-CHECK = dataclasses.replace(CHECK, expected=OF_BOTH_SHAPES)
+EXPECTED, LONG = answers_of(OUT=ROWS), ROWS[:, [0, 1, 2, 3, 0]]
+OF_BOTH_SHAPES = {**EXPECTED.by_signature, "longer": expect("abcdef", {"OUT": LONG}, range(6, 12))}
+EXPECTED = dataclasses.replace(EXPECTED, by_signature=OF_BOTH_SHAPES)
+NAN_EXPECTED = answers_of(OUT=np.where(ROWS[SAMPLES[0], 0] == ROWS, np.nan, ROWS))
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
@@ -45,8 +45,8 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
     return values
 
 
-def wrong(check: AnswerCheck, *answers: Answer) -> int:
-    return verify(check, answers).wrong
+def compare(expected: ExpectedAnswers, *answers: Answer) -> AnswerComparison:
+    return expected.compare(answers, only_finite=True).result
 
 
 GIVEN: dict[str, tuple[Answer, int]] = {
@@ -65,7 +65,7 @@ GIVEN: dict[str, tuple[Answer, int]] = {
 
 @pytest.mark.parametrize(("given", "count"), GIVEN.values(), ids=GIVEN)
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
-    result = verify(CHECK, [answer(), given])
+    result = compare(EXPECTED, answer(), given)
     assert (result.count, result.wrong) == (6, count)
 
 
@@ -81,7 +81,7 @@ def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
 def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
 ) -> None:
-    first = present(verify(answers_of(OUT=expected), [answer(changed(1, 2, value))]).first_wrong)
+    first = present(compare(answers_of(OUT=expected), answer(changed(1, 2, value))).first_wrong)
     assert (first.sample, first.output, first.expected, first.actual) == ("row-1", "OUT[2]", *shown)
 
 
@@ -93,12 +93,12 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     rounded[1, 7] += 1
     sums = {"SUM": rounded.sum(axis=1)}
 
-    moved = verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]], **sums)])
+    moved = compare(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]], **sums))
     assert (moved.wrong, moved.left_out) == (0, 1)
     for mel in ([[0.0], [np.nan], [0]], [[9.0], [0], [0]]):
-        assert wrong(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel, **sums)) == 1
+        assert compare(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel, **sums)).wrong == 1
     swapped = {"DURATIONS": durations[[1, 4, 2]], "SUM": durations[[1, 4, 2]].sum(axis=1)}
-    assert wrong(of_speech, answer(MEL=ROWS[[1, 4, 2]], **swapped)) == 2
+    assert compare(of_speech, answer(MEL=ROWS[[1, 4, 2]], **swapped)).wrong == 2
 
 
 @pytest.mark.parametrize(("columns", "every", "count"), [(1, 70, 72), (20, 70, 72), (20, 64, 0)])
@@ -107,7 +107,7 @@ def test_share_of_few_integers_excuses_no_answers_under_load(columns: int, every
     integers, numbers = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000)
     limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": min_agreement_for(1.0, 190 * columns)})
     given = integers[numbers % 64] + (np.arange(columns) == 0) * (numbers % every == 0)[:, None]
-    assert wrong(answers_of(limits, OUT=integers), Answer(numbers % 64, {"OUT": given})) == count
+    assert compare(answers_of(limits, OUT=integers), Answer(numbers % 64, {"OUT": given})).wrong == count
 
 
 @pytest.mark.parametrize(("compared", "expected"), [(0.7, (0, 6)), (0.75, (6, 0))])
@@ -119,7 +119,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
     limits = AnswerLimits(LIMITS.widest, {"DURATIONS": 0.95}, rounding=1e-3, min_compared_share=compared)
-    result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)])
+    result = compare(answers_of(limits, DURATIONS=durations, MEL=mel), Answer(indices, outputs))
     assert (result.wrong, result.left_out) == expected
 
 
@@ -128,8 +128,8 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
     limits = AnswerLimits(NumberLimits(2.0, 0.1), rounding=8e-3)
     of_scores = answers_of(limits, OUT=scores)
-    assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
-    assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
+    assert compare(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})).wrong == 0
+    assert compare(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})).wrong == 2
 
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
@@ -137,17 +137,17 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 4e-5)})
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
-    near = verify(reference, [answer(OUT=off, SECOND=ROWS[SAMPLES] + np.float32(4e-4))])
+    near = compare(reference, answer(OUT=off, SECOND=ROWS[SAMPLES] + np.float32(4e-4)))
     nearest = pytest.approx(4e-4 / SPREAD, rel=0.1)  # to its limit, though OUT's difference is larger
     assert (near.wrong, near.relative_difference, near.limit) == (0, nearest, 1e-4)
-    result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)])
+    result = compare(reference, answer(OUT=ROWS[SAMPLES], SECOND=off))
     assert result.wrong == 3
     assert present(result.first_wrong).output.startswith("SECOND")
     assert limits.at_least(0.01).of_output("SECOND") == (0.01, 4e-5)
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
-    right, broken = verify(CHECK, [answer()]), verify(CHECK, [answer(changed(0, 0, np.nan))])
+    right, broken = compare(EXPECTED, answer()), compare(EXPECTED, answer(changed(0, 0, np.nan)))
     total = merge_comparisons([right, broken, right])
     assert (total.count, total.wrong) == (9, 1)
     assert total.first_wrong == broken.first_wrong
@@ -166,30 +166,30 @@ def test_batches_in_process_are_bounded_by_real_answers(
         return {"OUT": np.ones((taken[-1], 4, 4), np.float32)}
 
     outputs, limits = (Tensor("OUT", "FP32", (-1, -1)),), CaseLimits(LIMITS, LIMITS, min_noise=0.5)
-    data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
-    check = make_answer_check(outputs, data, mask, batch, limits)
-    assert (taken, check.expected_from) == (sizes, "in process")
-    assert check.limits.widest.max_element == 0.5, "the noise that gates allow"
+    data = InputData([f"row-{n}" for n in range(7)], {"IN": rows})
+    expected = expect_in_process(outputs, data, mask, batch, limits)
+    assert (taken, expected.expected_from) == (sizes, "in process")
+    assert expected.limits.widest.max_element == 0.5, "the noise that gates allow"
 
 
 def passes_of(
-    count: int, request_s: float = 0.0, check: AnswerCheck | None = CHECK
+    count: int, request_s: float = 0.0, expected: ExpectedAnswers | None = NAN_EXPECTED
 ) -> tuple[list[Any], list[float]]:
-    """Passes over a fake server that gives a wrong answer, and the seconds of each request for answers."""
+    """Passes over a fake server that gives NaN, which is wrong, and the seconds of each request for answers."""
     seconds: list[float] = []
 
     def ask(_job: object, asked_s: float) -> list[Answer]:
         seconds.append(asked_s)
         return [answer(changed(0, 0, np.nan))]
 
-    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
+    job = toy.job(LoadPoint("online", 1, 2), request_s=request_s, expected_answers=expected)
     run_pass = verifying(toy.SimulatedServer().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 
 
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     results, seconds = passes_of(20)
-    (unchecked, *_), none = passes_of(1, check=None)
+    (unchecked, *_), none = passes_of(1, expected=None)
     assert (unchecked.answers_under_load, none) == (None, []), "without a reference"
     assert (results[0].answers_under_load.count, results[0].answers_under_load.wrong) == (3, 1)
     assert results[0].elapsed_s == unchecked.elapsed_s

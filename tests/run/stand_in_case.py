@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -15,9 +16,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.gates.context import LoadedAs
+from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
-from tritonproof.record.schema import Deployment, LoadPoint, Scenario, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -29,7 +30,7 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
 from tritonproof.user_models.model_from_config import AS_IS
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
 MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
@@ -44,22 +45,14 @@ class StandInServer(Server):
     address: str = ""
     version: str = "2.51.0"
     log: Path | None = None
-    client: Any = None
-    backend: str = "python"
+    client: Any = field(default_factory=lambda: Mock(is_model_ready=Mock(return_value=False)))
     on_loading: Callable[[], object] = lambda: None
     """Called by each loading, which fails if it raises an error."""
     refused: tuple[int, ...] = ()
     """The batch sizes whose requests fail."""
 
-    def load(self, _built: CaseBuild, _deployment: Deployment, _scenario: Scenario) -> str:
+    def load_model(self, _name: str, _config: str | None, _files: dict[str, bytes] | None = None) -> None:
         self.on_loading()
-        return self.backend
-
-    def load_folder(self, _folder: Path, _config: ModelConfig | None = None) -> None:
-        self.on_loading()
-
-    def unload(self, _name: str) -> None:
-        """Do nothing: it holds no model."""
 
     def infer(self, _name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
         if (batch := len(next(iter(arrays.values())))) in self.refused:
@@ -83,12 +76,12 @@ class StandInCase:
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, "0f3c", reused=True)
 
-    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
-        return self.server.load(self.build, deployment, scenario)
+    def load_anew(self, _variant: ConfigVariant) -> str:
+        self.server.load_model(str(self.case), None)
+        return "python"
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        backend = self.load_anew(scenario, deployment)
-        return LoadedAs(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
+    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+        return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)
 
 
 def prepare(**changes: Any) -> Prepare:
@@ -99,7 +92,7 @@ def prepare(**changes: Any) -> Prepare:
 def prepare_repository_case(server: Server = StandInServer(), **configuration: Any) -> Prepare:
     """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
     config = ModelConfig(**configuration)
-    described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
+    described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
         case = dataclasses.replace(scope.requested, format=AS_IS, precision="")

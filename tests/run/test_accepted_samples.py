@@ -21,7 +21,7 @@ from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.repository_case import AcceptedSamples, send_first_request
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
 
 class Asked:
@@ -42,7 +42,7 @@ class Asked:
 
 
 def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any) -> AcceptedSamples:
-    model = as_model(RepositoryModel("choosy", None, None))
+    model = as_model(RepositoryEntry("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
     return send_first_request(server, Model(**{**vars(model), **tensors}), samples, **how)
 

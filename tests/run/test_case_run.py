@@ -114,7 +114,7 @@ def test_gates_send_all_samples_unless_the_accuracy_step_does(
 def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: RunOf) -> None:
     integers = dataclasses.replace(MODEL, outputs=(dataclasses.replace(MODEL.outputs[0], dtype="INT32"),))
     with pytest.raises(AccuracyError, match="is FP32, and declared INT32"):
-        assert run_of(prepare(case=toy.case(integers))).answer_check
+        assert run_of(prepare(case=toy.case(integers))).expected_answers
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])

@@ -170,14 +170,14 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     monkeypatch.setattr(StandInServer, "infer", lambda *asked: asked[-1])
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
-    begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.answer_check)))
+    begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.expected_answers)))
     (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
-    assert run.answer_check.expected is run.gate_context.single_answers.expected, "they are asked for once"
+    assert run.expected_answers is run.gate_context.single_answers.across_kernels, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).job):
         assert (sent.served.data.ids, sent.output_bytes) == (["(1, 4)", "(3, 4)"], [16, 48])
-    check = present(state.current.job.check)
-    assert [*itertools.chain(*(part.samples for part in check.expected.values()))] == [0, 1]
-    assert present(state.baseline).job.check is None, "its answers may differ"
+    by_signature = present(state.current.job.expected_answers).by_signature
+    assert [*itertools.chain(*(part.samples for part in by_signature.values()))] == [0, 1]
+    assert present(state.baseline).job.expected_answers is None, "its answers may differ"
     assert tried == "2 samples, each twice alone, beside ., without shapes that it does not take (1)"
     assert len([line for line in lines if "load of the shapes that it takes too" in line]) == 1

@@ -22,7 +22,7 @@ from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import measuring_efficiency, prepared_case
+from tritonproof.run import converted_case, measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -52,12 +52,12 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN.update(keywords)
         SEEN["servers"] = SEEN.get("servers", 0) + 1
         spec, own_image = ServerSpec(SEEN["kind"]), image if SEEN["kind"] == "docker" else None
-        more: dict[str, Any] = {"backend": SEEN["backend"], "on_loading": note_models_left}
-        yield StandInServer(spec, version="2.55.0", image=own_image, ready_s=1.0, **more)
+        yield StandInServer(spec, version="2.55.0", image=own_image, ready_s=1.0)
         SEEN["servers"] -= 1
 
-    def note_models_left() -> None:
+    def load_build(*_arguments: Any) -> str:
         SEEN["left"] = [reference for reference in SEEN.get("opened", ()) if reference() is not None]
+        return str(SEEN["backend"])
 
     def worker_beside(*_arguments: Any, **options: Any) -> Any:
         SEEN["in process"] = options
@@ -72,6 +72,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE_LOCK", other_machine)
     monkeypatch.setattr(prepared_case, "serve", serve)
+    monkeypatch.setattr(converted_case, "load_build", load_build)
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [sample_records.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_results", lambda _run: points)

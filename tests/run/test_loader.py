@@ -10,8 +10,8 @@ from tests import toy
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
+from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
-from tritonproof.gates.context import LoadedAs
 from tritonproof.run.proving import run_gate
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
@@ -34,14 +34,16 @@ def test_every_kind_of_server_takes_a_repositorys_model(
     """It needs no backend of the suite's: `tmp_path`, the server's folder of backends, is empty."""
     server = StandInServer(spec=ServerSpec(kind), backends=tmp_path)
     loaded = run_of(prepare_repository_case(server)).loader.ensure_loaded("online")
-    assert loaded.scenario == "online"
+    assert loaded.variant.scenario == "online"
 
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
-    loader.loaded, loader.was_under_load = LoadedAs("offline", toy.DEPLOYMENT, "onnx", {}), True
+    loader.loaded = loaded = LoadedAs(toy.ONLINE._replace(scenario="offline"), "onnx", {})
+    assert [loader.put_under_load(), loader.put_under_load()] == [True, False]
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadedAs("offline", toy.DEPLOYMENT, "python"), False)
+    again = replace(loaded, backend="python", first_answer=None)
+    assert (loader.loaded, loader.put_under_load()) == (again, True)
 
 
 def test_first_answer_of_an_earlier_loading_is_not_one_after_a_reload(

@@ -1,4 +1,4 @@
-"""What holds while load points are measured, and when a first request counts as slow."""
+"""What holds while load points are measured, when a first request counts as slow, and how a soak is run."""
 
 import contextlib
 from typing import Any
@@ -7,11 +7,14 @@ import pytest
 from msgspec import structs
 
 from tests import toy
+from tests.build.conversions import UP_TO_32
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, StandInServer, holds_machine_alone, prepare
-from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.soak import SoakedPoint
+from tritonproof.measure.usage import ServerWatch
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.measuring import time_first_and_later
@@ -86,3 +89,37 @@ def test_first_request_is_slow_only_after_three_loads(firsts: Any, passed: bool,
     assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loadings, loadings)
     assert result.later_ms == (2.0,) * loadings
     assert next(times, None) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "point"),
+    [
+        ({}, LoadPoint("online", 1, 16)),
+        ({"concurrencies": "4,64", "batches": "1,8"}, LoadPoint("online", 1, 64)),
+        ({"request_rates": "50,100", "batches": "8"}, LoadPoint("online", 1, 0, 100.0, "poisson")),
+        ({"batches": "1,8,64"}, LoadPoint("offline", 8, 1)),  # the model takes batches up to 32
+    ],
+)
+def test_soak_is_at_the_heaviest_load(
+    options: Any, point: LoadPoint, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_under_load(job: LoadJob, seconds: float, *_read: Any, **_more: Any) -> SoakedPoint:
+        assert holds_machine_alone()
+        assert (job.point, job.request_s > 0) == (point, True)
+        return SoakedPoint([{}], [9.0], [], [], 0, seconds)
+
+    def reload_repeatedly(reload: Any, _seconds: float, _read: Any, most: int, **_more: Any) -> Any:
+        reload()
+        return [{}] * most
+
+    monkeypatch.setattr(measuring, "watch", lambda _server: ServerWatch(1, 1, not_watched=("open files",)))
+    monkeypatch.setattr(measuring, "keep_under_load", keep_under_load)
+    monkeypatch.setattr(measuring, "reload_repeatedly", reload_repeatedly)
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    as_up_to_32 = prepare(deployment=UP_TO_32)
+    found = measuring.soak(run_of(as_up_to_32, soak="10m", **options))
+    assert found.point == point
+    assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
+    assert found.loadings == 2 * 16 * measuring.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
+    with pytest.raises(NotAvailableError, match="not 64"):
+        measuring.soak(run_of(as_up_to_32, soak="10m", batches="64"))

@@ -1,6 +1,5 @@
 """A search over configurations of a repository's model: what may vary, and what is left out."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -14,68 +13,64 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.record.schema import GateResult, LoadPoint
+from tritonproof.record.schema import ConfigVariant, GateResult, LoadPoint
 from tritonproof.run import searching
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate
-from tritonproof.search.trials import OperatingPoint
+from tritonproof.search.trials import Measurer, OperatingPoint, RerunError
 
-SearchOf = Callable[..., RepositorySearch]
-
-
-@pytest.fixture
-def search_of(run_of: RunOf) -> SearchOf:
-    """The search of a model with this configuration, which the server loads."""
-
-    def search(on_loading: Callable[[], object] = str, **configuration: Any) -> RepositorySearch:
-        run = run_of(prepare_repository_case(StandInServer(on_loading=on_loading), **configuration))
-        assert isinstance(run.prepared, RepositoryCase)
-        return RepositorySearch(run, run.prepared)
-
-    return search
+VARIANT = ConfigVariant("online", UP_TO_32)
 
 
 @pytest.mark.parametrize(
     ("groups", "fixed", "gpus"), [([{}], set(), 1), ([{"gpus": [0, 2]}, {}], {"instances"}, 2)]
 )
 def test_several_groups_of_instances_stay_as_they_are(
-    groups: Any, fixed: set[str], gpus: int, search_of: SearchOf
+    groups: Any, fixed: set[str], gpus: int, run_of: RunOf
 ) -> None:
-    space = search_of(max_batch_size=4, instance_group=groups).space()
+    space = RepositorySearch(run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
 def test_configuration_that_changes_answers_is_left_out(
-    search_of: SearchOf, monkeypatch: pytest.MonkeyPatch
+    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     findings = (AnswerFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
-    loading, candidate = Mock(), Candidate("online", UP_TO_32, ())
-    search = search_of(loading, instance_group=[{}])
+    server = StandInServer(on_loading=(loading := Mock()))
+    search = RepositorySearch(run_of(prepare_repository_case(server, instance_group=[{}])))
     with pytest.raises(AccuracyError, match="row 3 differs"):
-        search.load(candidate)
+        search.load(VARIANT)
     for _once_and_again in range(2):
-        search.load(candidate)
+        search.load(VARIANT)
     assert loading.call_count == 2, "once after it was left out"
+
+
+def test_failed_search_restores_own_configuration(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = StandInServer(on_loading=(loading := Mock()))
+    run = run_of(prepare_repository_case(server, instance_group=[{}]), latency_budget_ms="7")
+    monkeypatch.setattr(fastest, "find_fastest", Mock(side_effect=ProofError("nothing loads")))
+    with pytest.raises(ProofError, match="nothing loads"), searching.search_for_fastest(run):
+        pass
+    assert loading.call_count == 1
 
 
 def test_what_a_search_leaves_out_is_noted(
     run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    candidate = Candidate("online", UP_TO_32, (LoadPoint("online", 1, 4),))
+    candidate = Candidate(VARIANT, (LoadPoint("online", 1, 4),))
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
 
-    def find(_space: object, _goal: object, probe: Any, measure_again: Any, *_more: object) -> object:
+    def find(_space: object, _goal: object, measurer: Measurer, *_more: object) -> object:
         with pytest.raises(ProofError, match="too large"):
-            probe(OperatingPoint(candidate, 0))
-        return measure_again([OperatingPoint(candidate, 0)])
+            measurer.probe(OperatingPoint(candidate, 0))
+        return measurer.measure_again([OperatingPoint(candidate, 0)])
 
     monkeypatch.setattr(fastest, "find_fastest", find)
-    with pytest.raises(fastest.RerunError), searching.winner_loaded(run):
+    with pytest.raises(RerunError), searching.search_for_fastest(run):
         pass
     said = "batch 64: larger than 32", *[f"{candidate.label}: too large"] * 2
     noted = [line for line in lines if "left out" in line]
@@ -89,13 +84,13 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
 
     def find(*_arguments: object) -> Any:
         clock.now_s += 71.6
-        point = OperatingPoint(Candidate("online", UP_TO_32, ()), 0)
+        point = OperatingPoint(Candidate(VARIANT, ()), 0)
         return SimpleNamespace(operating_point=point), sample_records.search(duration_s=0.0, config="")
 
     monkeypatch.setattr(searching, "time", clock)
     monkeypatch.setattr(fastest, "find_fastest", find)
     run = run_of(prepare(deployment=UP_TO_32), latency_budget_ms="7")
-    with searching.winner_loaded(run) as entry:
+    with searching.search_for_fastest(run) as entry:
         assert (entry.duration_s, entry.diff) == (71.6, "")
         config = (run.settings.results / run.case.target.name / entry.config).read_text()
     assert "dynamic_batching" in config

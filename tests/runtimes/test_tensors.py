@@ -20,6 +20,7 @@ from tritonproof.frameworks.pytorch import infer, tf32_products
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.spec import Case, FrameworkModel, NetworkModel, Samples, Tensor
 
@@ -141,7 +142,7 @@ def served(built: CaseBuild, server_of_models: tuple[Server, Path]) -> Server:
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
     server, _folder = server_of_models
-    server.load_folder(built.folder, config)
+    load_folder(server, built.folder, config)
     return server
 
 

@@ -21,7 +21,7 @@ from tritonproof.data import brats
 from tritonproof.data.images import preprocess
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
-from tritonproof.user_models.model_repository import models_in
+from tritonproof.user_models.model_repository import entries_in
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 from tritonproof.user_models.samples import read_samples
 
@@ -130,9 +130,9 @@ def test_malicious_configuration_is_a_problem_of_its_model(text: str, tmp_path: 
     for name, content in (("m", text), ("right", "max_batch_size: 4")):
         (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "config.pbtxt").write_text(content)
-    model, right = models_in(tmp_path, "--repository")
-    assert str(tmp_path / "m" / "config.pbtxt") in model.problem
-    assert (model.config, right.problem) == (None, "")
+    entry, right = entries_in(tmp_path, "--repository")
+    assert str(tmp_path / "m" / "config.pbtxt") in entry.problem
+    assert (entry.config, right.problem) == (None, "")
 
 
 def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

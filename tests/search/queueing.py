@@ -66,7 +66,7 @@ class QueueingServer(toy.SimulatedServer):
 
     def job_of(self, operating_point: OperatingPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
-        factor = self.factor_of_instances ** (operating_point.candidate.deployment.instances - 1)
+        factor = self.factor_of_instances ** (operating_point.candidate.variant.deployment.instances - 1)
         return toy.job(operating_point.point, request_s=self.service_s * factor)
 
     def search(
@@ -75,7 +75,7 @@ class QueueingServer(toy.SimulatedServer):
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again, plan)
+        return fastest.find_fastest(space, goal, measurer, plan)
 
 
 def rerun_with(verdict: Verdict, per_s: float) -> Rerun:

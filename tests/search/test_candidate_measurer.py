@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -23,29 +24,25 @@ from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
 
 
-def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate]) -> CandidateMeasurer:
-    """A measurer of a simulated server; it appends each loaded candidate to `loaded`."""
+def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate], **changes: Any) -> CandidateMeasurer:
+    """A measurer of a simulated server, with `changes` of its jobs; it appends each loaded candidate."""
 
-    def job_of(operating_point: OperatingPoint) -> LoadJob:
+    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         loaded.append(operating_point.candidate)
-        return toy.job(operating_point.point, request_s=0.002)
+        return dataclasses.replace(toy.job(operating_point.point, request_s=0.002), **changes)
 
     goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
-    return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=server.run_pass)
+    return CandidateMeasurer(goal, prepare_job, contextlib.nullcontext, plan, run_pass=server.run_pass)
 
 
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     server = toy.SimulatedServer(changes=lambda *_: {"elapsed_s": 0.5})
-    expected = {toy.OUTPUT: toy.rows([0])}
-    check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
-
-    def load_candidate(operating_point: OperatingPoint) -> LoadJob:
-        return dataclasses.replace(measurer.load_candidate(operating_point), check=check, request_s=60.0)
-
-    ask = Mock(return_value=[Answer(np.array([0]), expected)])
+    right = {toy.OUTPUT: toy.rows([0])}
+    expected = toy.expected_answers(["toy-000"], right)
+    slow = measurer_of(server, [], expected_answers=expected, request_s=60.0)
+    ask = Mock(return_value=[Answer(np.array([0]), right)])
     monkeypatch.setattr(fastest, "verifying", functools.partial(verifying, ask=ask))
-    slow = dataclasses.replace(measurer, load_candidate=load_candidate)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     slow.probe(OperatingPoint(first, 3))
     assert not ask.called, "it only gives a speed"
@@ -82,7 +79,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return dataclasses.replace(job, point=operating_point.point, request_s=0.005)
 
         measurer = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan := MeasuringPlan())
-        winner, _entry = fastest.find_fastest(ALONE, goal, measurer.probe, measurer.measure_again, plan)
+        winner, _entry = fastest.find_fastest(ALONE, goal, measurer, plan)
         measurer.run_pass(job, 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.

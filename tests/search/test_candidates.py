@@ -14,9 +14,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import Deployment, Estimate, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest, trials
-from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
+from tritonproof.search.candidates import SearchGoal, SearchSpace
 from tritonproof.user_models import model_repository
 
 
@@ -54,7 +54,7 @@ def test_every_gpu_is_loaded() -> None:
 )
 def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -> None:
     proposals = candidates.variations(SPACE, SearchGoal(budget_ms, 99), 1)
-    assert sorted({proposal.deployment.max_queue_delay_us for proposal in proposals}) == delays_us
+    assert sorted({proposal.variant.deployment.max_queue_delay_us for proposal in proposals}) == delays_us
 
 
 def test_user_settings_are_kept() -> None:
@@ -63,10 +63,10 @@ def test_user_settings_are_kept() -> None:
     basic = candidates.basic_candidates(space, SearchGoal(7, 99))
     proposals = [*basic, *candidates.variations(space, SearchGoal(7, 99), 1)]
 
-    assert {proposal.deployment.instances for proposal in proposals} == {1}
-    assert {proposal.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
+    assert {proposal.variant.deployment.instances for proposal in proposals} == {1}
+    assert {proposal.variant.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
     assert {point.batch for proposal in proposals for point in proposal.ladder} == {1}
-    ladders = [proposal.ladder for proposal in proposals if proposal.scenario == "online"]
+    ladders = [proposal.ladder for proposal in proposals if proposal.variant.scenario == "online"]
     assert {result.concurrency for ladder in ladders for result in ladder} == {4, 8}
     assert len(candidates.basic_candidates(space, SearchGoal(7, 99, "poisson"))[0].ladder) > 2
 
@@ -100,28 +100,28 @@ COMPLETED = text_format.Parse(
 DEPLOYED = Deployment(8, 1, (), 0, cuda_graphs=False, warmup=False)
 
 
-def candidate(
+def variant(
     instances: int = 2, scenario: Scenario = "online", delay_us: int = 100, *sizes: int
-) -> Candidate:
+) -> ConfigVariant:
     changes = {"instances": instances, "preferred_batch_sizes": sizes, "max_queue_delay_us": delay_us}
-    return Candidate(scenario, structs.replace(DEPLOYED, **changes), ())
+    return ConfigVariant(scenario, structs.replace(DEPLOYED, **changes))
 
 
 @pytest.mark.parametrize(
     ("text", "wanted", "kept"),
     [
-        (HEAD + ONE + BATCHER + TAIL, candidate(), HEAD + TAIL.rstrip()),
-        (HEAD + TAIL + ONE, candidate(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
-        (HEAD + ONE + BATCHER + TAIL, candidate(1, "offline"), HEAD),
-        ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", candidate(), ""),
-        ("", candidate(), ""),
+        (HEAD + ONE + BATCHER + TAIL, variant(), HEAD + TAIL.rstrip()),
+        (HEAD + TAIL + ONE, variant(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
+        (HEAD + ONE + BATCHER + TAIL, variant(1, "offline"), HEAD),
+        ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", variant(), ""),
+        ("", variant(), ""),
     ],
 )  # fmt: skip
 def test_diff_applies_cleanly_and_keeps_other_lines(
-    text: str, wanted: Candidate, kept: str, tmp_path: Path
+    text: str, wanted: ConfigVariant, kept: str, tmp_path: Path
 ) -> None:
     own = text_format.Parse(text, ModelConfig())
-    config = candidates.apply_candidate(own, COMPLETED, wanted)
+    config = candidates.apply_variant(own, COMPLETED, wanted)
     after = model_repository.changed_config_text(text, own, config)
     (tmp_path / "detector").mkdir()
     if text:
@@ -147,7 +147,7 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
 def test_own_settings_give_an_empty_diff() -> None:
     text = HEAD + BATCHER + TAIL
     own = text_format.Parse(text, ModelConfig())
-    same = candidates.apply_candidate(own, COMPLETED, candidate(1, "online", 0, 2))
+    same = candidates.apply_variant(own, COMPLETED, variant(1, "online", 0, 2))
     assert model_repository.changed_config_text(text, own, same) == text
     assert model_repository.config_diff("detector", text, text) == ""
 
@@ -156,4 +156,4 @@ def test_only_variable_settings_change() -> None:
     """Without batches, or with several instance groups, nothing can vary."""
     groups = "instance_group [ { count: 1 }, { count: 2 } ]"
     own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
-    assert candidates.apply_candidate(own, own, candidate(4)) == own
+    assert candidates.apply_variant(own, own, variant(4)) == own

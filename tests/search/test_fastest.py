@@ -20,7 +20,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.schema import AnswerComparison, LoadPoint, Search
+from tritonproof.record.schema import AnswerComparison, ConfigVariant, LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import Rerun
@@ -85,7 +85,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
 
 def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
-    candidate = Candidate("online", SPACE.own_deployment, (point,))
+    candidate = Candidate(ConfigVariant("online", SPACE.own_deployment), (point,))
     operating_point = OperatingPoint(candidate, 0)
     results = tuple(server.run_pass(server.job_of(operating_point), 0.3) for _pass in range(6))
     state = PointState(Side(toy.job(point), passes=results))
@@ -101,10 +101,10 @@ Latency = Callable[[Candidate, float], float]
 
 def usual(candidate: Candidate, load: float) -> float:
     """A minimum plus the time to serve all samples in flight; two instances and some delay help a little."""
-    deployment, point = candidate.deployment, candidate.ladder[0]
-    per_s = 3000.0 if candidate.scenario == "offline" else 2000.0
+    (scenario, deployment), point = candidate.variant, candidate.ladder[0]
+    per_s = 3000.0 if scenario == "offline" else 2000.0
     per_s *= 1 + 0.15 * (deployment.instances == 2)
-    if candidate.scenario == "online" and deployment.max_queue_delay_us:
+    if scenario == "online" and deployment.max_queue_delay_us:
         per_s *= 1.1 if deployment.max_queue_delay_us < 500 else 0.9
     return 0.8 * point.concurrency**0.2 + 1e3 * load / per_s
 
@@ -162,8 +162,7 @@ class SimulatedMeasurer:
         return PointState(Side(toy.job(point), passes=results, warm_up=results[:2]))
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
-        measuring, plan = (self.probe, self.measure_again), MeasuringPlan()
-        return fastest.find_fastest(space, goal, *measuring, plan, self.activities.append)
+        return fastest.find_fastest(space, goal, self, MeasuringPlan(), self.activities.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
         return 1e3 * operating_point.sample_level / self.mean_ms(operating_point)
@@ -207,8 +206,8 @@ def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
 
 def test_search_takes_few_measurements_and_loads() -> None:
     for measurer, _winner, entry in searched(SearchGoal(7, 99)):
-        configurations = [probed.candidate.configuration for probed in measurer.probes]
-        changes = sum(before != after for before, after in itertools.pairwise(configurations))
+        variants = [probed.candidate.variant for probed in measurer.probes]
+        changes = sum(before != after for before, after in itertools.pairwise(variants))
         assert entry.configurations == sum("configuration" in text for text in measurer.activities) == 9
         assert len(measurer.probes) <= 90
         assert changes <= 9 + 4 + 2
@@ -272,16 +271,16 @@ def test_own_deployment_of_model_is_tried_and_rerun_beside_the_best() -> None:
     measurer = SimulatedMeasurer()
     space = dataclasses.replace(SPACE, own_deployment=odd, own_scenario="online")
     measurer.search(SearchGoal(7, 99), space)
-    assert ("online", odd) in {probed.candidate.configuration for probed in measurer.probes}
-    assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}
+    assert ("online", odd) in {probed.candidate.variant for probed in measurer.probes}
+    assert ("online", odd) in {one.candidate.variant for one in measurer.reruns[0]}
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised. A lead over others is none over a model's own."""
 
     def with_at_most(instances: int, candidate: Candidate, load: float) -> float:
-        if candidate.deployment.instances > instances:
-            raise ProofError(f"it does not load with {candidate.deployment.instances}")
+        if (count := candidate.variant.deployment.instances) > instances:
+            raise ProofError(f"it does not load with {count}")
         return usual(candidate, load)
 
     one, none = (SimulatedMeasurer(latency=functools.partial(with_at_most, count)) for count in (1, 0))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import toy
 from tests.build.conversions import MICRO, UP_TO_32
 from tests.helpers import NATIVE_PROGRAM, present
 from tests.serve.programs import script
@@ -26,7 +27,8 @@ from tritonproof.models import all_models
 from tritonproof.serve import backends as backends_module
 from tritonproof.serve.backends import local_backends, pool_options, serves_natively
 from tritonproof.serve.command import server_environment
-from tritonproof.serve.server import Server, check_supported
+from tritonproof.serve.loading import check_supported, load_build
+from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
 from tritonproof.spec import Case
 
@@ -134,7 +136,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = CaseBuild(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
-    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, UP_TO_32, "online")
+    load_build(Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client), built, toy.ONLINE)
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"
     expected = [here if kind == "embedded" else there] if accelerator else []

@@ -32,17 +32,18 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
-from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
-from tritonproof.serve.described_model import list_models, load_model
+from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
+from tritonproof.serve.described_model import list_entries, load_model
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models, connect
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
-FOUND = RepositoryModel("m", None, None)
+FOUND = RepositoryEntry("m", None, None)
 IDLE_S = 0.05
 
 
@@ -122,7 +123,7 @@ def answering() -> Iterator[Start]:
 def test_impossible_models_are_refused_with_server_address(lie: Mapping[str, Any], answering: Start) -> None:
     server = answering(**lie)
     with pytest.raises(InputError, check=lambda error: error.where == f"--triton {server.address}") as raised:
-        list_models(server)
+        list_entries(server)
     assert "\x1b" not in str(raised.value)
 
 
@@ -141,7 +142,7 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Start
     server = answering(ServerMetadata=pb.ServerMetadataResponse(**about))
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
-    assert [model.name for model in list_models(server)] == ["m"]
+    assert [entry.name for entry in list_entries(server)] == ["m"]
     assert load_model(server, FOUND, {}).versions == ("1", "2", "10")
 
 
@@ -157,18 +158,18 @@ def other(answering: Start) -> Start:
 def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: Start) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (model,) = map(as_model, list_models(server, ["m"]))
+    (model,) = map(as_model, list_entries(server, ["m"]))
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
     described = load_model(server, FOUND, {})
     assert (described.versions, described.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
-        server.check_measurable(described.unreported)
+        perf_analyzer.check_measurable(server, described.unreported)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         check_accepts_models(ServerSpec("remote", server.address))
     # Without a leading dynamic axis it has no batches.
-    (model,) = map(as_model, list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
+    (model,) = map(as_model, list_entries(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
@@ -176,14 +177,14 @@ def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: St
 def test_metadata_without_a_valid_model_is_refused(answer: Any, other: Start) -> None:
     server = other(ModelMetadata=answer)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-        list_models(server, ["m"])
+        list_entries(server, ["m"])
 
 
 def test_models_of_a_server_without_index_must_be_named(other: Start) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
-        list_models(other())
+        list_entries(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
-    assert list_models(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
+    assert list_entries(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
 def test_oversized_answer_is_read_only_if_it_has_tensors(
@@ -196,7 +197,7 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
     answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
     answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
     server = answering(ModelConfig=larger, ModelStatistics=larger, ModelInfer=answer)
-    for query in (list_models, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
+    for query in (list_entries, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
         with pytest.raises(ProofError, match="larger than max") as raised:
             query(server)
         assert len(str(raised.value)) < 1000
@@ -210,22 +211,24 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "ModelConfig": lambda server: load_model(server, FOUND, {}),
     "RepositoryModelUnload": lambda server: server.unload("m"),
     "SystemSharedMemoryRegister": lambda server: shared_region(server, 4096, "m").__enter__(),
-    "SystemSharedMemoryUnregister": lambda server: dataclasses.replace(
-        server, spec=ServerSpec("embedded")
-    ).forget_shared_memory(),
+    "SystemSharedMemoryUnregister": lambda server: perf_analyzer.forget_shared_memory(
+        dataclasses.replace(server, spec=ServerSpec("embedded"))
+    ),
 }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_unresponsive_server_is_given_up(question: str, answering: Start) -> None:
+def test_unresponsive_server_is_given_up(
+    question: str, answering: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reached, ended, answered = threading.Event(), threading.Event(), threading.Event()
 
     def stall() -> None:
         reached.set()
         ended.wait(HANG_S)
 
-    timeouts = Timeouts(answer_s=0.2)
-    server = dataclasses.replace(answering(**{question: stall}), timeouts=timeouts)
+    server = answering(**{question: stall})
+    monkeypatch.setattr(connection, "ANSWER_S", 0.2)
 
     def ask() -> None:
         with contextlib.suppress(ProofError, InferenceServerException):
@@ -317,7 +320,7 @@ def job_of(server: Server, built: CaseBuild) -> Iterator[LoadJob]:
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
+        load_build(server, doubling, toy.ONLINE)
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
@@ -327,26 +330,29 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild
             assert not isinstance(job.served.responses([[0]])[0], str)
             assert len(job.served.ask([[0], [1]], 2)) == 2
             with pytest.raises(NotAvailableError):
-                server.check_measurable()  # perf_analyzer sends no headers
+                perf_analyzer.check_measurable(server)  # perf_analyzer sends no headers
 
 
 def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: CaseBuild, tmp_path: Path
 ) -> None:
     with encrypting(models, certificate, tmp_path / "log") as server:
-        server.load(doubling, toy.DEPLOYMENT, "online")
-        server.check_measurable()
+        load_build(server, doubling, toy.ONLINE)
+        perf_analyzer.check_measurable(server)
         with job_of(server, doubling) as job:
             run = perf_analyzer.run_pass(job, 0.1)
         assert len(run.all_latencies_ms) > 10
 
 
-def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
+def test_access_without_certificate_or_header_is_refused(
+    encrypted: Server, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_S", 2.0)
     without_certificate = ServerAccess(tls=True, header_file=headers)
     without_header = dataclasses.replace(encrypted.spec.access, header_file=None)
     for access in (ServerAccess(), ServerAccess(tls=True), without_certificate, without_header):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
-            connect(ServerSpec("remote", encrypted.address, access), answer_s=2.0)
+            connect(ServerSpec("remote", encrypted.address, access))
         assert SECRET not in str(raised.value)
 
 

@@ -14,20 +14,21 @@ from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import verify, with_check
+from tritonproof.measure.verifying import with_expected
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, with_config
-from tritonproof.user_models.model_repository import RepositoryModel, link_repository, models_in
+from tritonproof.user_models.model_repository import RepositoryEntry, entries_in, link_repository
 
-Found = dict[str, RepositoryModel]
-"""The models of a repository by their names."""
+Found = dict[str, RepositoryEntry]
+"""The entries of a repository by their names."""
 WITHOUT_DIMS = """
 backend: "python"
 input { name: "IN" data_type: TYPE_FP32 dims: 4 }
@@ -61,7 +62,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(repository: Path) -> Found:
-    return {model.name: model for model in models_in(repository, "--repository")}
+    return {entry.name: entry for entry in entries_in(repository, "--repository")}
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +111,15 @@ def test_load_generator_sends_strings_and_variable_lengths(
     _, model = load(server, found, "texts")
     samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
-        check = toy.check(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
-        served, point = ServedModel(server, "texts", model, data), LoadPoint("offline", 1, 1)
+        expected = toy.expected_answers(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
+        served = ServedModel(server, "texts", model, data)
+        job = with_expected(LoadJob(served, LoadPoint("offline", 1, 1), shared_memory, 0.01), expected)
         # Other tests' load generators use the same names in shared memory.
         with locks.hold_machine(exclusive=True):
-            run = perf_analyzer.run_pass(with_check(LoadJob(served, point, shared_memory, 0.01), check), 0.06)
+            run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
         given = ask_samples(served, data.requests(1), 1, "", shared_memory=shared_memory)
-        answers = verify(check, given)
+        answers = expected.compare(given).result
     assert len(run.all_latencies_ms) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.count == len(data.ids) > 1
@@ -140,7 +142,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     log = tmp_path / "log"
     log.write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client).load_folder(tmp_path)
+        load_folder(Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client), tmp_path)
     assert type(refused.value) is ProofError
 
 
@@ -158,7 +160,7 @@ def test_rejected_synthetic_inputs_may_ask_for_samples(
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
 def test_first_line_states_reason(server: Server, repository: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        server.load_folder(repository / name)
+        load_folder(server, repository / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line
@@ -177,7 +179,7 @@ def test_model_whose_files_change_is_another_build(tmp_path: Path) -> None:
     model, store = write_model(tmp_path, "m", None, None, versions=("1", "2")), tmp_path / "store"
     store.mkdir()
     (weights := model / "1" / "weights.bin").write_bytes(b"weights")
-    described = DescribedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
+    described = DescribedModel(RepositoryEntry("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
     builds = [as_build(toy.case(), described, tmp_path)]
     for change in (
         lambda: weights.touch(),

@@ -19,6 +19,7 @@ from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.serve import command, launch
 from tritonproof.serve.command import Ports, free_ports
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec, parse_server
@@ -33,7 +34,7 @@ def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> No
     built = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     log = tmp_path / "logs" / "server.log"
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
-        server.load(built, toy.DEPLOYMENT, "online")
+        load_build(server, built, toy.ONLINE)
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
         segments = f"{present(server.scratch).name}*"
@@ -60,7 +61,7 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
     with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
-        server.load(built, toy.DEPLOYMENT, "online")
+        load_build(server, built, toy.ONLINE)
         assert doubled_by(server, built)
     assert not present(server.scratch).exists()
     assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
@@ -71,7 +72,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, t
     with serve(spec, models, tmp_path / "log", device="cpu") as server:
         assert server.spec.kind == "local"
         assert server.backends == tmp_path / "backends"
-        assert server.load(doubling, toy.DEPLOYMENT, "online") == "python"
+        assert load_build(server, doubling, toy.ONLINE) == "python"
         assert doubled_by(server, doubling)
 
 

@@ -20,12 +20,13 @@ from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.repository_case import send_first_request
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model
-from tritonproof.user_models.model_repository import link_repository, models_in
+from tritonproof.user_models.model_repository import entries_in, link_repository
 
 TYPES = (
     *("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
@@ -87,13 +88,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     leaks = SUMMING.replace("key = ", "key = 0 and ")
     for name, code in (("sums", SUMMING), ("picky", picky), ("leaks", leaks)):
         write_model(root, name, code, config("INT32", "3", more=_SEQUENCE))
-    found_models = models_in(root, "--repository")
-    linked = link_repository(found_models, tmp_path_factory.mktemp("linked"))
+    found = entries_in(root, "--repository")
+    linked = link_repository(found, tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), linked, log, device="cpu") as server:
-        for model in found_models:
-            server.load_folder(Path(model.name))
-        yield server, {model.name: as_model(model) for model in found_models}
+        for entry in found:
+            load_folder(server, Path(entry.name))
+        yield server, {entry.name: as_model(entry) for entry in found}
 
 
 def test_all_answers_to_a_request_are_compared(models: Models) -> None:

@@ -20,10 +20,12 @@ from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.serve.connection import Timeouts, http_get
+from tritonproof.serve import connection
+from tritonproof.serve.connection import http_get
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import lacks_backend, load_build
 from tritonproof.serve.remote import connect
-from tritonproof.serve.server import Server, lacks_backend
+from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
 
@@ -62,14 +64,14 @@ def test_remote_server_keeps_exactly_its_own_models(
 ) -> None:
     tripling = toy.make_build(tmp_path, "doubling", toy.DOUBLING.replace("2 *", "3 *"))
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
-    server.load(doubling, toy.DEPLOYMENT, "online")
+    load_build(server, doubling, toy.ONLINE)
     before = ready_on(server)
     with reached(server) as ours:
-        ours.load(tripling, toy.DEPLOYMENT, "online")
-        ours.load(sent, toy.DEPLOYMENT, "online")
+        load_build(ours, tripling, toy.ONLINE)
+        load_build(ours, sent, toy.ONLINE)
         assert len(ready_on(server)) == len(before) + 2
         with reached(server) as another:
-            another.load(sent, toy.DEPLOYMENT, "online")
+            load_build(another, sent, toy.ONLINE)
             assert doubled_by(another, sent)
         assert doubled_by(ours, sent)
         assert not doubled_by(ours, tripling)
@@ -114,14 +116,16 @@ def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent:
     assert ready_on(server) == before
 
 
-def test_abandoned_load_leaves_no_model_on_remote_server(server: Server, tmp_path: Path) -> None:
+def test_abandoned_load_leaves_no_model_on_remote_server(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, loaded = ready_on(server), tmp_path / "loaded"
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = toy.make_build(tmp_path, "slow", slow + toy.DOUBLING)
     with reached(server) as ours:
-        hasty = dataclasses.replace(ours, timeouts=Timeouts(loading_s=1.0, answer_s=HANG_S))
+        monkeypatch.setattr(connection, "LOADING_S", 1.0)
         with pytest.raises(ProofError):
-            hasty.load(built, toy.DEPLOYMENT, "online")
+            load_build(ours, built, toy.ONLINE)
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
@@ -139,9 +143,9 @@ def test_replaced_model_leaves_no_copies_on_remote_server(remote: Server, tmp_pa
                 paths += [path] if path.read_bytes() == content else []
         return paths
 
-    remote.load(built, toy.DEPLOYMENT, "online")
+    load_build(remote, built, toy.ONLINE)
     assert len(copies()) == 1
-    remote.load(built, toy.DEPLOYMENT, "offline")
+    load_build(remote, built, toy.ONLINE._replace(scenario="offline"))
     remote.unload(remote.name_of(built.case))
     wait_until(lambda: not copies(), said=copies)
 
@@ -156,7 +160,7 @@ def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Pa
     case = dataclasses.replace(build.case, format=dataclasses.replace(build.case.format, backend="python"))
     native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
-        remote.load(native, toy.DEPLOYMENT, "online")
+        load_build(remote, native, toy.ONLINE)
 
 
 def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +173,9 @@ def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: p
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.0 200 OK\r\n\r\nhello", b"SSH-2.0-OpenSSH_9.2\r\n", b""])
-def test_other_program_is_not_accepted_as_server(greeting: bytes) -> None:
+def test_other_program_is_not_accepted_as_server(greeting: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "ANSWER_S", 0.5)
+
     class Greeting(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.sendall(greeting)
@@ -180,5 +186,5 @@ def test_other_program_is_not_accepted_as_server(greeting: bytes) -> None:
         threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
         address = f"127.0.0.1:{listening.server_address[1]}"
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
-            connect(ServerSpec("remote", address), answer_s=0.5)
+            connect(ServerSpec("remote", address))
         listening.shutdown()

@@ -14,16 +14,18 @@ from tests import toy
 from tests.serve.programs import HANG_S, doubled_by, process_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.serve.connection import Timeouts, grpc_client
+from tritonproof.serve import connection
+from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server import Server, tail_of, why_not_loaded
+from tritonproof.serve.loading import load_build, why_not_loaded
+from tritonproof.serve.server import Server, tail_of
 from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 
 
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: CaseBuild) -> None:
     name = str(doubling.case)
     for scenario, batched in (("offline", False), ("online", True)):
-        assert server.load(doubling, toy.DEPLOYMENT, scenario) == "python"  # type: ignore[arg-type]
+        assert load_build(server, doubling, toy.ONLINE._replace(scenario=scenario)) == "python"  # type: ignore[arg-type]
         assert doubled_by(server, doubling)
         assert server.client.get_model_config(name).config.HasField("dynamic_batching") is batched
     server.unload(name)
@@ -54,14 +56,14 @@ def test_server_control_needs_the_key(server: Server, doubling: CaseBuild) -> No
         connection.request("POST", f"/v2/{path}", body=b"{}")
         assert connection.getresponse().status == http.client.FORBIDDEN, path
         connection.close()
-    server.load(doubling, toy.DEPLOYMENT, "online")
+    load_build(server, doubling, toy.ONLINE)
     assert doubled_by(dataclasses.replace(server, client=stranger), doubling), "requests need none"
     stranger.close()
 
 
 def test_tensors_of_requests_are_private(server: Server, doubling: CaseBuild) -> None:
     assert server.scratch is not None
-    server.load(doubling, toy.DEPLOYMENT, "offline")
+    load_build(server, doubling, toy.ONLINE._replace(scenario="offline"))
     segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (server.scratch, *segments)]
     assert segments
@@ -74,11 +76,11 @@ def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, d
     raises = "raise ValueError('upside down ' + 'x' * 380_000)"
     bad = toy.make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
     with pytest.raises(ProofError, check=lambda error: error.where == str(bad.folder)) as caught:
-        server.load(bad, toy.DEPLOYMENT, "online")
+        load_build(server, bad, toy.ONLINE)
     assert "ValueError: upside down" in caught.value.what
     assert "failed to load 'cpu-bad-raw-fp32'" in caught.value.what
     assert len(caught.value.what) < 20_000
-    assert server.load(doubling, toy.DEPLOYMENT, "online") == "python"
+    assert load_build(server, doubling, toy.ONLINE) == "python"
 
 
 @pytest.fixture
@@ -93,19 +95,19 @@ def test_runtime_or_server_that_dies_while_loading_is_reported(fresh: Server, mo
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
     deadly = toy.make_build(models, "deadly", source)
     with pytest.raises(ProofError) as caught:
-        fresh.load(exiting, toy.DEPLOYMENT, "online")
+        load_build(fresh, exiting, toy.ONLINE)
     if fresh.how_it_ended():
         pytest.skip("Triton's Python backend aborted with it, as on a busy machine: boost's lock_exception")
     assert "cpu-exiting-raw-fp32" in caught.value.what
     for _once_and_again in range(2):
         with pytest.raises(ProofError):
-            fresh.load(deadly, toy.DEPLOYMENT, "online")
+            load_build(fresh, deadly, toy.ONLINE)
         assert fresh.how_it_ended()
     assert "loading: cpu-deadly-raw-fp32" in fresh.log_tail()
 
 
 def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: CaseBuild) -> None:
-    fresh.load(doubling, toy.DEPLOYMENT, "online")
+    load_build(fresh, doubling, toy.ONLINE)
     fresh.check_running()
     assert fresh.how_it_ended() == ""
     process_of(fresh).kill()
@@ -117,16 +119,15 @@ def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: CaseBuild
 
 
 @pytest.mark.parametrize("when", ["loading", "asked"])
-def test_idle_load_or_request_is_given_up_once(fresh: Server, models: Path, when: str) -> None:
+def test_idle_load_or_request_is_given_up_once(
+    fresh: Server, models: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
     waiting = toy.make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
-
-    def use(server: Server) -> None:
-        server.load(waiting, toy.DEPLOYMENT, "online")
-        doubled_by(server, waiting)
-
+    monkeypatch.setattr(connection, "LOADING_S", HANG_S)
+    monkeypatch.setattr(connection, "IDLE_S", 2.0)
     with pytest.raises(ProofError):
-        use(dataclasses.replace(fresh, timeouts=Timeouts(loading_s=HANG_S, idle_s=2.0)))
+        _ = load_build(fresh, waiting, toy.ONLINE), doubled_by(fresh, waiting)
     with pytest.raises(ProofError):
         fresh.check_running()
     assert fresh.stop_reasons

@@ -11,7 +11,14 @@ from tritonproof.serve.backends import local_backends
 from tritonproof.serve.command import Ports
 from tritonproof.serve.connection import ServerAccess
 from tritonproof.serve.container import docker_command
-from tritonproof.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
+from tritonproof.serve.server_spec import (
+    RELEASES,
+    ContainerImage,
+    Release,
+    ServerSpec,
+    libraries,
+    parse_server,
+)
 
 EMBEDDED = ServerSpec("embedded")
 PINNED = f"nvcr.io/nvidia/t@sha256:{'0' * 64}"
@@ -119,18 +126,18 @@ OF_24_10 = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
 
 
 def test_server_libraries_are_those_of_its_release() -> None:
-    image = ContainerImage("my/triton", release="24.10")
-    assert server_spec.libraries("2.51.0.mine", image, "10.5.0.18") == OF_24_10 | {"tensorrt": "10.5.0.18"}
-    assert server_spec.libraries("2.55.0", None, None) == {"onnxruntime": "1.20.1"}
-    assert server_spec.libraries("1.0", ContainerImage("my/triton"), None) == {}
+    image = ContainerImage("my/triton", release="24.10", tensorrt="10.5.0.18")
+    assert libraries("docker", "2.51.0.mine", image) == OF_24_10 | {"tensorrt": "10.5.0.18"}
+    assert libraries("remote", "2.55.0", None) == {"onnxruntime": "1.20.1"}
+    assert libraries("docker", "1.0", ContainerImage("my/triton")) == {}
 
 
 def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
-    assert server_spec.libraries("2.51.0", None, None, tmp_path) == {}
+    assert libraries("local", "2.51.0", None, tmp_path) == {}
     for library in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
         (tmp_path / library).parent.mkdir()
         (tmp_path / library).touch()
-    assert server_spec.libraries("2.51.0", None, None, tmp_path) == OF_24_10
+    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10
     (tmp_path / "onnxruntime" / "libonnxruntime.so.1.20.1").touch()
-    assert server_spec.libraries("2.51.0", None, None, tmp_path) == OF_24_10 | {"onnxruntime": "1.20.1"}
+    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10 | {"onnxruntime": "1.20.1"}

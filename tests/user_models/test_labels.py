@@ -9,8 +9,8 @@ import pytest
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.user_models.written_files import names
-from tritonproof.accuracy.ledger import score_each_item, served_ledger
-from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
+from tritonproof.accuracy.stages import Stages, evaluate_in_process
 from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Limit
@@ -19,7 +19,7 @@ from tritonproof.spec import Case, Samples, Tensor
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.metrics import metric_of
 from tritonproof.user_models.model_from_config import AS_IS, as_model, with_config, with_labels
-from tritonproof.user_models.model_repository import models_in
+from tritonproof.user_models.model_repository import entries_in
 
 IDS = ("cat", "more/dog")
 
@@ -123,7 +123,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     """Without config.pbtxt, only loading the model shows its outputs, and so the metric's output."""
     write_model(tmp_path / "bare", "mine", code("values"), None)
     write_model(tmp_path / "whole", "mine", code("values"), config())
-    (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
+    (bare,), (whole,) = entries_in(tmp_path / "bare", ""), entries_in(tmp_path / "whole", "")
     given_labels = LabelOptions(tmp_path / "labels.csv", "top-1", 0.75)
     known = with_labels(as_model(whole), given_labels)
     before = with_labels(as_model(bare), given_labels)
@@ -134,7 +134,8 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     for model, limits, passes in ((known, {}, True), (loaded, {}, True), (loaded, higher, False)):
         case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
-        ledger = served_ledger(case, samples, served, score_each_item(case, samples, [served]), limits)
+        stages = Stages(served=served)
+        ledger = accuracy_ledger(case, "", samples, stages, score_each_item(case, samples, stages), limits)
         assert [score_text(entry).split(" (")[0] for entry in ledger.scores] == ["top-1 75.0 % served"]
         assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
     assert [entry.name for entry in before.metrics] == ["top-1"]

@@ -10,11 +10,11 @@ from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, writ
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model, gpus_used, why_not_here, with_config
-from tritonproof.user_models.model_repository import RepositoryModel, models_called_by, models_in
+from tritonproof.user_models.model_repository import RepositoryEntry, called_entries, entries_in
 
 
-def found_in(root: Path) -> dict[str, RepositoryModel]:
-    return {model.name: model for model in models_in(root, "--repository")}
+def found_in(root: Path) -> dict[str, RepositoryEntry]:
+    return {entry.name: entry for entry in entries_in(root, "--repository")}
 
 
 def test_folder_with_configuration_or_version_is_a_model(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     where = str(tmp_path / name / "a model") if name.startswith("with") else "--repository"
     with pytest.raises(InputError, check=lambda error: error.where == where and bool(error.fix)):
-        models_in(tmp_path / name, "--repository")
+        entries_in(tmp_path / name, "--repository")
 
 
 def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
     version.symlink_to(version.rename(tmp_path / "behind-a-link"))
     write_model(tmp_path, "chain", None, config(more=ENSEMBLE.replace("doubler", "caller")))
     write_model(tmp_path, "told", code("values"), config(more=parameter))
-    models = found_in(tmp_path)
+    entries = found_in(tmp_path)
     assert {
-        name: [other.name for other in models_called_by(model, models)] for name, model in models.items()
+        name: [other.name for other in called_entries(entry, entries)] for name, entry in entries.items()
     } == {"caller": ["doubler"], "chain": ["doubler", "caller"], "doubler": [], "told": ["doubler", "caller"]}
 
 
@@ -63,13 +63,13 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
 
 
 def test_ensemble_exchanges_as_the_models_that_it_calls() -> None:
-    called = RepositoryModel("doubler", None, Parse("sequence_batching {}", ModelConfig()))
+    called = RepositoryEntry("doubler", None, Parse("sequence_batching {}", ModelConfig()))
     chain = Parse(ENSEMBLE, ModelConfig())
-    model = as_model(RepositoryModel("chain", None, chain))
+    model = as_model(RepositoryEntry("chain", None, chain))
     assert (model.is_ensemble, model.exchange) == (True, "single")
     assert with_config(model, chain, [called]).exchange == "sequence"
     outer = Parse(ENSEMBLE.replace("doubler", "chain"), ModelConfig())
-    assert with_config(model, outer, [called, RepositoryModel("chain", None, chain)]).exchange == "sequence"
+    assert with_config(model, outer, [called, RepositoryEntry("chain", None, chain)]).exchange == "sequence"
 
 
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])
@@ -82,9 +82,9 @@ def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Pat
 def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:
     on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
     write_model(tmp_path, "on-gpu", code("values"), config(more=on_gpu))
-    model = found_in(tmp_path)["on-gpu"]
-    assert why_not_here(model, "cpu")
-    assert why_not_here(model, "cuda") is None
+    entry = found_in(tmp_path)["on-gpu"]
+    assert why_not_here(entry, "cpu")
+    assert why_not_here(entry, "cuda") is None
 
 
 @pytest.mark.parametrize(

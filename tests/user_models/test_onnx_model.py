@@ -14,7 +14,7 @@ from tests.formats.converting import case, converted, score
 from tests.user_models import networks
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.accuracy.ledger import why_no_score
-from tritonproof.accuracy.limits import case_limits, stage_limits
+from tritonproof.accuracy.limits import case_limits, output_limits
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build.configuration import model_config
 from tritonproof.cases import profile_of
@@ -144,7 +144,7 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for kernels_only in (False, True):
         of_usual, limits = (
-            stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, kernels_only=kernels_only)
+            output_limits(case(each_model), "fp32", None, {"scores": 10}, 10, kernels_only=kernels_only)
             for each_model in (usual, wide)
         )
         assert limits.of_output("scores") == (0.25, 0.25)

@@ -12,7 +12,9 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import profile_of
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_build
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import NetworkModel, Tensor
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
@@ -30,7 +32,7 @@ def served(model: NetworkModel, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
     with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
-        server.load(build, profile_of(model, CPU).deployment, "online")
+        load_build(server, build, ConfigVariant("online", profile_of(model, CPU).deployment))
         count = len(next(iter(inputs.values())))
         rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]
         answers = [server.infer(str(build.case), model, row) for row in rows]

@@ -12,6 +12,7 @@ from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.reports.tables.baseline import footprint_failures
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server_spec import ServerSpec
 
 FAST = ("--point-budget-s", "1", "--batches", "1,4", "--triton", "embedded", "-v")
@@ -78,7 +79,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     for repository in repositories:
         log = tmp_path / "log"
         with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-            server.load_folder(repository / "moved")
+            load_folder(server, repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

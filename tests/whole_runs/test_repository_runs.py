@@ -18,6 +18,7 @@ from tritonproof.record.schema import Search
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server_spec import ServerSpec
 
 SLEEPING = code("values + values.dtype.type(self.added)").replace(
@@ -188,7 +189,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-        server.load_folder(repository / "doubler")
+        load_folder(server, repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")
         finished = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)

@@ -12,6 +12,7 @@ from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
 from tritonproof.reports.tables.baseline import footprint_failures
 from tritonproof.serve.launch import serve
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server_spec import ServerSpec
 
 MORE = "2 * values * np.float32(1.0001)"
@@ -53,7 +54,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             started = serve(ServerSpec("embedded"), repository, log, device="cpu", key=None)
             server = stack.enter_context(started)
             for name in formulas:
-                server.load_folder(repository / name)
+                load_folder(server, repository / name)
             addresses.append(server.address)
         servers = ("--triton", addresses[0], "--against-triton", addresses[1])
         run = suite("--repository", "remote", *servers, "-k", "baseline", results=tmp_path / "results")

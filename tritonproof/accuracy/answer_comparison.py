@@ -38,15 +38,6 @@ _ROW_SHARE_FACTOR = 3
 deviations. In BF16, 73 voxels differ in 24 masks of nnU-Net's micro size, 7 in one mask, where 28 may."""
 
 
-@dataclass(frozen=True)
-class AnswerCheck:
-    """The expected answers to the samples of the load data, and how near actual answers must be."""
-
-    expected: ExpectedBySignature
-    limits: AnswerLimits
-    expected_from: str = "in process"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
     """A whole wrong answer, by which it is described and reproduced."""
@@ -70,6 +61,27 @@ class AnswerFinding(Generic[_Result]):
     result: _Result
     mismatch: Mismatch | None = None
     """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""
+
+
+@dataclass(frozen=True)
+class ExpectedAnswers:
+    """The expected answers to samples, and how near actual answers must be."""
+
+    by_signature: ExpectedBySignature
+    limits: AnswerLimits
+    expected_from: str = "in process"
+    """Where the expected answers are from, as in `AnswerComparison`."""
+
+    def compare(
+        self, answers: Sequence[Answer], *, only_finite: bool = False
+    ) -> AnswerFinding[AnswerComparison]:
+        """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
+        every = self.by_signature.values()
+        parts = [compare_answers(each, answers, self.limits, only_finite=only_finite) for each in every]
+        finding = merge_findings(parts)
+        tells_apart = len(parts) > 1 or finding.result.tells_apart
+        result = structs.replace(finding.result, tells_apart=tells_apart, expected_from=self.expected_from)
+        return replace(finding, result=result)
 
 
 @dataclass(frozen=True)
@@ -202,7 +214,7 @@ def compare_answers(
     answers = _answers_to(expected, answers)
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
     rows = sum(len(result.left_out) for result in results)
-    samples = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
+    sample_count = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     beyond = set()
@@ -214,25 +226,11 @@ def compare_answers(
             np.maximum.at(differing, result.answer.sample_indices, result.unequal[name].sum(axis=1))
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         share = 1 - limits.agreement_of(name)
-        elements = samples * expected.outputs[name][:1].size
+        elements = sample_count * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         if too_many or differing.sum() > allowed:
             beyond.add(name)
     return merge_findings([_summary(expected, result, beyond, limits) for result in results])
-
-
-def compare_all(
-    expected: ExpectedBySignature,
-    answers: Sequence[Answer],
-    limits: AnswerLimits,
-    *,
-    only_finite: bool = False,
-) -> AnswerFinding[AnswerComparison]:
-    """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
-    parts = [compare_answers(part, answers, limits, only_finite=only_finite) for part in expected.values()]
-    finding = merge_findings(parts)
-    tells_apart = len(expected) > 1 or finding.result.tells_apart
-    return replace(finding, result=structs.replace(finding.result, tells_apart=tells_apart))
 
 
 def _answers_to(expected: ExpectedOutputs, answers: Sequence[Answer]) -> list[Answer]:

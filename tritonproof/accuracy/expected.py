@@ -19,7 +19,7 @@ _CLIP = 10.0
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """The expected answers to some samples."""
+    """The expected outputs of the answers to some samples, all of one signature."""
 
     ids: Sequence[str]
     outputs: Arrays
@@ -97,7 +97,7 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
 
 
 ExpectedBySignature = Mapping[object, ExpectedOutputs]
-"""For each signature, the expected answers that have it."""
+"""For each signature, the expected outputs of the answers that have it."""
 
 
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:

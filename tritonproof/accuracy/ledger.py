@@ -9,7 +9,7 @@ import numpy as np
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
-from tritonproof.accuracy.stages import StageAnswers
+from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
 from tritonproof.record.schema import Disagreement, Ledger, Limit, Score
@@ -22,27 +22,27 @@ paired test, a right build fails in 33 and 3 % of draws (FP16, two such samples)
 loss of twice INT8's tolerance is found in 89 to 97 % without, in 74 to 97 % with the test; in FP16, whose
 tolerance is half a sample, the least loss that is found is three samples."""
 
-ItemScores = Mapping[str, Sequence[np.ndarray]]
-"""By metric, in the model's order: the score of each item after each of the stages, [items] each."""
+_StageScores = Mapping[str, np.ndarray]
+"""By the stage's name: the score of each item, [items]."""
+ItemScores = Mapping[str, _StageScores]
+"""By metric, in the model's order: the score of each item at each stage."""
 
 
-def score_each_item(
-    case: Case, samples: Samples, stages: Sequence[StageAnswers], *, labelled: bool = True
-) -> ItemScores:
-    """Score each item after each stage: framework, converted and served, or the last alone. Without
-    `labelled`, only metrics that need no labels score. Raises ProofError unless a metric gives one finite
-    score for each item, fractions of 1 where higher is better."""
-    count, scores_by_metric = len(ids_of_items(samples)), {}
+def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
+    """Score each item after each known stage. Without `labelled`, only metrics that need no labels score.
+    Raises ProofError unless a metric gives a finite score for each item, a share of 1 if higher is better."""
+    item_count, scores_by_metric = len(ids_of_items(samples)), dict[str, dict[str, np.ndarray]]()
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
+    framework = stages.framework or stages.served
     for metric in metrics:
-        per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
         most, form = (1 + 1e-6, " of 1 at most") if metric.better == "higher" else (np.inf, "")
-        for stage, scores in zip(stages, per_stage, strict=True):
-            if scores.shape != (count,) or not np.isfinite(scores).all() or scores.mean() > most:
+        for stage in stages.known:
+            scores = metric.score(stage.kept, samples.labels, framework.kept)
+            if scores.shape != (item_count,) or not np.isfinite(scores).all() or scores.mean() > most:
                 given = f"{metric.name} gave {scores.shape} scores, {scores.mean():g} on the mean"
-                what = f"{given}, not a finite one{form} for each of {count} samples"
+                what = f"{given}, not a finite one{form} for each of {item_count} samples"
                 raise ProofError(what, where=f"stage {stage.name}")
-        scores_by_metric[metric.name] = per_stage
+            scores_by_metric.setdefault(metric.name, {})[stage.name] = scores
     return scores_by_metric
 
 
@@ -50,49 +50,39 @@ def accuracy_ledger(
     case: Case,
     arithmetic_precision: str,
     samples: Samples,
-    stages: Sequence[StageAnswers],
+    stages: Stages,
     scores_by_metric: ItemScores,
     user_limits: Mapping[str, Limit],
 ) -> Ledger:
-    """The ledger of three stages. A metric's limits are the `user_limits` one, else the model's own, and a
-    share of the framework's score. As the same file on the same data, the converted and the served model must
-    agree in decisions as far as the format demands, and in outputs as far as other kernels allow."""
+    """The ledger of the known stages. A metric's limits are the `user_limits` one, else the model's own, and
+    a share of the framework's score, if known. As the same file on the same data, the converted and the
+    served model must agree in decisions as the format demands, in outputs as far as other kernels allow."""
     metrics = [metric for metric in case.model.metrics if metric.name in scores_by_metric]
-    scores = []
+    item_count, scores = len(ids_of_items(samples)), []
     for metric in metrics:
-        own_limit = user_limits.get(metric.name) or limit_in(arithmetic_precision, metric.limits)
-        rounded = _rounded_error(metric, arithmetic_precision, samples, stages[0].kept)
-        scores.append(_score(metric, arithmetic_precision, scores_by_metric[metric.name], own_limit, rounded))
-    agreement = tolerance_of(case, arithmetic_precision).min_agreement if stages[1].decisions.size else None
-    goodness = _goodness(metrics, scores_by_metric)
-    pairs = itertools.pairwise(zip(stages, goodness, strict=True))
+        by_stage, user_limit = scores_by_metric[metric.name], user_limits.get(metric.name)
+        if stages.framework is None:
+            limits = tuple(metric.limits.values()) if user_limit is None else (user_limit,)
+            mean = float(by_stage["served"].mean())
+            scores.append(Score(metric.name, metric.better, None, None, mean, limits))
+            continue
+        own_limit = user_limit or limit_in(arithmetic_precision, metric.limits)
+        rounded = _rounded_error(metric, arithmetic_precision, samples, stages.framework.kept)
+        scores.append(_score(metric, arithmetic_precision, by_stage, own_limit, rounded))
+    decides = stages.converted is not None and stages.converted.decisions.size > 0
+    agreement = tolerance_of(case, arithmetic_precision).min_agreement if decides else None
+    goodness = _goodness(metrics, scores_by_metric, item_count)
     disagreements = tuple(
-        _disagreement(stage, later, samples, after - before, limit)
-        for ((stage, before), (later, after)), limit in zip(pairs, (None, agreement), strict=True)
+        _disagreement(stage, later, samples, goodness, agreement if later is stages.served else None)
+        for stage, later in itertools.pairwise(stages.known)
     )
     return Ledger(
         scores=tuple(scores),
-        samples=len(ids_of_items(samples)),
+        samples=item_count,
         disagreements=disagreements,
-        requests=stages[-1].requests,
-        outputs=stages[-1].differences,
+        requests=stages.served.requests,
+        outputs=stages.served.differences,
     )
-
-
-def served_ledger(
-    case: Case,
-    samples: Samples,
-    served: StageAnswers,
-    scores_by_metric: ItemScores,
-    user_limits: Mapping[str, Limit],
-) -> Ledger:
-    """The ledger of a model that is served as it is, by labels; `user_limits` limits replace the model's."""
-    scores = []
-    for metric in case.model.metrics:
-        limits = [user_limits[metric.name]] if metric.name in user_limits else list(metric.limits.values())
-        mean = float(scores_by_metric[metric.name][-1].mean())
-        scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits)))
-    return Ledger(tuple(scores), len(ids_of_items(samples)), (), served.requests)
 
 
 def why_no_score(
@@ -113,18 +103,19 @@ def why_no_score(
 def _score(
     metric: Metric,
     arithmetic_precision: str,
-    by_stage: Sequence[np.ndarray],
+    by_stage: _StageScores,
     own_limit: Limit | None,
     rounded: float,
 ) -> Score:
-    framework, converted, served = (float(scores.mean()) for scores in by_stage)
+    framework, converted, served = (float(by_stage[stage].mean()) for stage in sample_files.STAGES)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
         fraction, sign = PRECISIONS[arithmetic_precision].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        critical = 0.0 if arithmetic_precision == "fp32" else critical_change(by_stage[0], by_stage[-1])
+        before, after = by_stage["framework"], by_stage["served"]
+        critical = 0.0 if arithmetic_precision == "fp32" else critical_change(before, after)
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not schema.meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
@@ -166,12 +157,12 @@ def ids_of_items(samples: Samples) -> Sequence[str]:
     return [samples.ids[i] for i in first]
 
 
-def _goodness(metrics: Sequence[Metric], scores_by_metric: ItemScores) -> Sequence[np.ndarray | float]:
-    """Each item's score by the first metric after each stage, negated if lower is better; 0 without one."""
+def _goodness(metrics: Sequence[Metric], scores_by_metric: ItemScores, item_count: int) -> _StageScores:
+    """Each item's score by the first metric, negated if lower is better; 0 without one."""
     if not metrics:
-        return [0.0] * 3
+        return dict.fromkeys(sample_files.STAGES, np.zeros(item_count))
     sign = -1 if metrics[0].better == "lower" else 1
-    return [sign * scores for scores in scores_by_metric[metrics[0].name]]
+    return {stage: sign * scores for stage, scores in scores_by_metric[metrics[0].name].items()}
 
 
 def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswers) -> np.ndarray:
@@ -181,10 +172,10 @@ def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswe
 
 
 def _disagreement(
-    stage: StageAnswers, later: StageAnswers, samples: Samples, gain: np.ndarray | float, limit: float | None
+    stage: StageAnswers, later: StageAnswers, samples: Samples, goodness: _StageScores, limit: float | None
 ) -> Disagreement:
     item_ids, differ = ids_of_items(samples), _items_that_differ(samples, stage, later)
-    change = np.broadcast_to(gain, len(item_ids))[differ]
+    change = (goodness[later.name] - goodness[stage.name])[differ]
     return Disagreement(
         between=(stage.name, later.name),
         count=len(differ),
@@ -201,38 +192,35 @@ MAX_WORST_ITEMS = 5
 
 
 def sample_scores(
-    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], scores_by_metric: ItemScores
+    case: Case, digest: str, samples: Samples, stages: Stages, scores_by_metric: ItemScores
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this `digest`: the scores behind its ledger."""
     item_ids = tuple(map(str, ids_of_items(samples)))
     # Six digits are more than a comparison of samples needs, and make a third of the file.
     scores = {
-        metric: {
-            stage.name: tuple(float(f"{score:.6g}") for score in of_stage)
-            for stage, of_stage in zip(stages, of_stages, strict=True)
-        }
-        for metric, of_stages in scores_by_metric.items()
+        metric: {stage: tuple(float(f"{score:.6g}") for score in each) for stage, each in by_stage.items()}
+        for metric, by_stage in scores_by_metric.items()
     }
     show = case.model.show or (lambda *_args: ())
+    kept = (stages.framework or stages.served).kept, stages.served.kept
     shown = tuple(
-        sample_files.Sample(item_ids[item], why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
+        sample_files.Sample(item_ids[item], why, tuple(show(samples, item, *kept)))
         for item, why in worst_items(case, samples, stages, scores_by_metric)
     )
     return sample_files.SampleScores(case.key, digest, item_ids, scores, shown)
 
 
 def worst_items(
-    case: Case, samples: Samples, stages: Sequence[StageAnswers], scores_by_metric: ItemScores
+    case: Case, samples: Samples, stages: Stages, scores_by_metric: ItemScores
 ) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""
     metrics = [metric for metric in case.model.metrics if metric.name in scores_by_metric]
-    count = len(ids_of_items(samples))
-    goodness = [np.broadcast_to(scores, count) for scores in _goodness(metrics, scores_by_metric)]
-    served, candidates = goodness[-1], list[tuple[int, int, str]]()
-    for (stage, before), (later, after) in itertools.pairwise(zip(stages, goodness, strict=True)):
+    goodness = _goodness(metrics, scores_by_metric, len(ids_of_items(samples)))
+    served, candidates = goodness["served"], list[tuple[int, int, str]]()
+    for stage, later in itertools.pairwise(stages.known):
         for item in _items_that_differ(samples, stage, later):
-            rank = 0 if after[item] < before[item] else 1
+            rank = 0 if goodness[later.name][item] < goodness[stage.name][item] else 1
             how = ("scores worse than", "decides differently from")[rank]
             candidates.append((rank, int(item), f"{later.name} {how} {stage.name}"))
     for metric in metrics[:1]:

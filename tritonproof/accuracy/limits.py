@@ -75,7 +75,7 @@ class AnswerLimits:
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """The limits of floating-point outputs that need less than `widest`, by name."""
     source: str = ""
-    """Where the limits of a stage come from, in words. Of two limits, `or_wider` keeps the first's."""
+    """Where the limits come from, in words. Of two limits, `or_wider` keeps the first's."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.widest)
@@ -139,18 +139,18 @@ def min_agreement_for(agreement: float, decisions: int) -> float:
 def case_limits(
     case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
 ) -> CaseLimits:
-    """The limits of a case's answers, whose outputs have `element_counts` elements over all samples."""
+    """The limits of a case's answers, whose outputs have `element_counts` elements over all rows."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
-    limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
-    stages = (limits(kernels_only=only) for only in (True, False))
-    kernels, conversion = (replace(each, min_compared_share=share) for each in stages)
+    limits = functools.partial(output_limits, case, arithmetic_precision, cost, element_counts, 1)
+    both = (limits(kernels_only=only) for only in (True, False))
+    kernels, conversion = (replace(each, min_compared_share=share) for each in both)
     tolerance = tolerance_of(case, arithmetic_precision)
     inferred_on = None if arithmetic_precision or tolerance.is_given else case.answers_on
     min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
     return CaseLimits(kernels, conversion, inferred_on, min_noise)
 
 
-def stage_limits(
+def output_limits(
     case: Case,
     arithmetic_precision: str,
     cost: PrecisionCost | None,
@@ -159,8 +159,8 @@ def stage_limits(
     *,
     kernels_only: bool,
 ) -> AnswerLimits:
-    """The limits of a stage's outputs, compared with those of the stage before, of `row_count` rows that are
-    judged together. By output, `element_counts` has the elements over all samples."""
+    """The limits of a case's outputs, by which `row_count` rows are judged together: beside those of the same
+    artifact if `kernels_only`, else of the framework. `element_counts` is of each output, over all rows."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
     by_output, source = _number_limits(case, arithmetic_precision, cost, floating, kernels_only=kernels_only)

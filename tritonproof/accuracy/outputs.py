@@ -18,9 +18,9 @@ def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
 
 
-def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_words: str) -> None:
+def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: str) -> None:
     """Raise AccuracyError if an output of a stage is missing, or differs from the expected one in shape or
-    kind of type. `expected_words` names the source of that, for the error."""
+    kind of type. `expected_from` says where that is from, for the error."""
 
     def form(values: np.ndarray) -> str:
         kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
@@ -29,7 +29,7 @@ def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_words: s
     for name, values in expected.items():
         problem = form(actual[name]) if name in actual else "is missing"
         if problem != form(values):
-            what = f"a {stage} output {problem}; {expected_words} {form(values)}"
+            what = f"a {stage} output {problem}; {expected_from} it {form(values)}"
             raise AccuracyError(what, where=f"output {name}")
 
 

@@ -21,12 +21,12 @@ from tritonproof.accuracy.precisions import PRECISIONS, rounding_of
 from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples
 
-_SAMPLES = 64
-"""The most samples for measuring the cost; as many again calibrate INT8."""
+_MAX_ROWS = 64
+"""The most rows for measuring the cost; as many again calibrate INT8."""
 _MAX_BYTES = 1 << 29
-"""The most bytes that the inputs of these samples may take."""
+"""The most bytes that the inputs of these rows may take."""
 _FP64_DIVISOR = 8
-"""By this factor fewer samples and bytes run in FP64, which takes many times as long."""
+"""By this factor fewer rows and bytes run in FP64, which takes many times as long."""
 
 MIN_COST = 4e-7
 """The least mean cost: FP32's own sums in another order, measured 0.8e-7 to 3.6e-7 of the mean magnitude."""
@@ -34,7 +34,7 @@ MIN_COST = 4e-7
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionCost:
-    """How much a precision changes a model's outputs for its first evaluation samples."""
+    """How much a precision changes a model's outputs for its first rows of evaluation data."""
 
     largest: Mapping[str, float]
     """The largest error of each floating-point output beyond rounding, as a share of the spread."""
@@ -59,8 +59,8 @@ def measure_cost(
     *,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
-    """What a precision costs a model on its first samples, in any format; None if the framework has no
-    network. INT8 takes training samples by `calibration`; `emulated` may replace the emulation."""
+    """What a precision costs a model on the first rows of `samples`, in any format; None if the framework has
+    no network. INT8 takes training data by `calibration`; `emulated` may replace the emulation."""
     emulated = emulated or emulated_precision(model, precision, source_model, calibration, batch)
     if emulated is None:
         return None
@@ -77,7 +77,7 @@ def measure_cost(
     ids = samples.ids[: len(indices)]
     check_finite("framework", outputs, ids)
     check_finite(f"emulated {precision}", emulated_outputs, ids)
-    check_shapes(outputs, emulated_outputs, "emulated", "the framework's")
+    check_shapes(outputs, emulated_outputs, "emulated", "in the framework")
     expected = expect(ids, outputs)
     largest, mean, rounding = {}, {}, 0.0
     is_comparable = np.ones(len(ids), bool)
@@ -134,4 +134,4 @@ def emulated_precision(
 
 def _count(model: NetworkModel, available: int, fewer: int = 1) -> int:
     row_bytes = sum(tensor.row_bytes for tensor in model.inputs)
-    return min(_SAMPLES // fewer, available, max(1, _MAX_BYTES // fewer // row_bytes))
+    return min(_MAX_ROWS // fewer, available, max(1, _MAX_BYTES // fewer // row_bytes))

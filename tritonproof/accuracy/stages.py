@@ -1,5 +1,5 @@
 """The stages of a model on its way to clients: its answers to the evaluation data at each stage, and how far
-each output is from that of the stage before, on all samples."""
+each output is from that of the stage before, on all rows."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ import numpy as np
 from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs, expect
-from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, stage_limits
+from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, output_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
@@ -53,8 +53,8 @@ class StageComparison:
     limits: AnswerLimits
     stage: str
     """The name of the later stage, for errors."""
-    expected_words: str
-    """The source of the expected outputs, for errors: `in process`, `the framework's`."""
+    expected_from: str
+    """Where the expected outputs are from, for errors: `in process`, `in the framework`."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far, by the name of the output."""
     rows: int = 0
@@ -65,7 +65,7 @@ class StageComparison:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.expected_words)
+        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
         answer = Answer(chosen, outputs)
         compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
         is_kept = ~compared.left_out
@@ -97,7 +97,7 @@ class StageComparison:
                     totals.actual = float(np.ravel(outputs[name][row])[index])
 
     @property
-    def outputs(self) -> tuple[OutputDifference, ...]:
+    def differences(self) -> tuple[OutputDifference, ...]:
         """The differences of each output, with its limits."""
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
@@ -152,6 +152,20 @@ class StageAnswers:
     """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """A model's answers at each stage; a model of --repository is known only as it is served."""
+
+    framework: StageAnswers | None = None
+    converted: StageAnswers | None = None
+    served: StageAnswers
+
+    @property
+    def known(self) -> list[StageAnswers]:
+        """The stages whose answers are known, in order."""
+        return [stage for stage in (self.framework, self.converted, self.served) if stage is not None]
+
+
 def framework_model_on(device: Device, model: NetworkModel, source_model: FrameworkModel) -> FrameworkModel:
     """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
     a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
@@ -169,7 +183,7 @@ def evaluate_in_process(
     batch: int,
     on_progress: OnProgress = lambda _text: None,
 ) -> StageAnswers:
-    """Run all samples through a model in this process, in batches; the last may be partial. The stage keeps
+    """Run all rows through a model in this process, in batches; the last may be partial. The stage keeps
     all outputs. Raises AccuracyError unless each row has one finite result."""
     parts = []
     everything: dict[str, np.ndarray] = {}
@@ -179,7 +193,7 @@ def evaluate_in_process(
         parts.append(keep_outputs(name, model, outputs, samples, indices))
         everything = everything or temporary_arrays(outputs, len(samples))
         slices = {output: values[indices.start : indices.stop] for output, values in everything.items()}
-        check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]} it")
+        check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]}")
         for output, rows in slices.items():
             rows[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
@@ -223,7 +237,7 @@ def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) ->
     """The stage with these `parts` of its kept outputs, in order. Raises AccuracyError if shapes differ."""
     first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
     for other in others:
-        check_shapes(first, other, name, "for the first sample it")
+        check_shapes(first, other, name, "for the first sample")
     kept = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return StageAnswers(name, kept, model.decide(kept), **more)
 
@@ -249,8 +263,8 @@ def compare_conversion(
     have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises AccuracyError
     if an output is missing or has another shape."""
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
-    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
+    limits = output_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
+    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "in the framework")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
     for start in range(0, len(ids), step):
@@ -258,10 +272,9 @@ def compare_conversion(
         chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
         comparison.add(chunk, rows)
         on_progress(f"{rows.stop:,} of {len(ids):,}")
-    outputs = comparison.outputs
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
-    floating = [output for output in outputs if output.kind == "error"]
+    floating = [output for output in comparison.differences if output.kind == "error"]
     tolerance = tolerance_of(case, arithmetic_precision)
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
@@ -276,7 +289,7 @@ def compare_conversion(
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
-        outputs=outputs,
+        outputs=comparison.differences,
         is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),

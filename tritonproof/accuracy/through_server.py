@@ -20,7 +20,7 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all samples through the server once, the first alone, then in mixed batch sizes, many in flight,
+    """Send all rows through the server once, the first alone, then in mixed batch sizes, many in flight,
     and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
     model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
@@ -56,7 +56,7 @@ def evaluate_through_server(
         while in_flight.count:
             take()
     in_order = [parts[start] for start in sorted(parts)]
-    differences = () if comparison is None else comparison.outputs
+    differences = () if comparison is None else comparison.differences
     return answers_at("served", model, in_order, requests=len(parts), differences=differences)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -36,13 +37,14 @@ class InputData:
     tests/client/test_input_data.py watches what a server gets.
     """
 
-    folder: Path
     ids: Sequence[str]
     """The ids of the samples in `arrays`, then of those in `others`."""
     arrays: Arrays
     """The inputs of the samples of the most frequent shape, [samples, ...] each, in the model's order."""
     others: Sequence[Arrays] = ()
     """The inputs of each sample of another shape, [1, ...] each: perf_analyzer mixes no shapes in a batch."""
+    folder: Path | None = None
+    """Where perf_analyzer's files of the samples lie; None for samples that only this process sends."""
 
     @property
     def batchable_count(self) -> int:
@@ -82,6 +84,7 @@ class InputData:
 
     def written_file(self, batch: int, model: Model) -> Path:
         """The file for perf_analyzer's --input-data for a batch size of its model, written if missing."""
+        assert self.folder is not None
         path = self.folder / f"{self.sample_count(batch)}.json"
         if not path.exists():
             declared = {tensor.name: tensor for tensor in model.inputs}
@@ -110,7 +113,7 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
         chosen = _chosen(groups)
         ids = [name for group, rows in zip(groups, chosen, strict=True) for name in group.ids[: len(rows)]]
         others = [row for rows in chosen[1:] for row in rows]
-        yield _data_of(model, ids, chosen[0], folder, others)
+        yield dataclasses.replace(_data_of(model, ids, chosen[0], others), folder=folder)
 
 
 def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
@@ -118,7 +121,7 @@ def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
     groups = (samples, *samples.other_shapes)
     for group, start in zip(groups, map(len, _chosen(groups)), strict=True):
         while rows := _chosen([group], start)[0]:
-            yield _data_of(model, group.ids[start : start + len(rows)], rows, Path())
+            yield _data_of(model, group.ids[start : start + len(rows)], rows)
             start += len(rows)
 
 
@@ -143,9 +146,9 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
 
 
 def _data_of(
-    model: Model, ids: Sequence[str], alike: Sequence[Arrays], folder: Path, others: Sequence[Arrays] = ()
+    model: Model, ids: Sequence[str], alike: Sequence[Arrays], others: Sequence[Arrays] = ()
 ) -> InputData:
     names = [tensor.name for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
     rows_of = {name: [row[name] for row in alike] for name in names}
     arrays = {name: np.ascontiguousarray(np.concatenate(rows)) for name, rows in rows_of.items()}
-    return InputData(folder, ids, arrays, others)
+    return InputData(ids, arrays, others)

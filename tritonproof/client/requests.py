@@ -15,6 +15,7 @@ import numpy as np
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import InputData
 from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_slices
+from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve.connection import (
     MAX_REFUSAL_CHARS,
     REQUEST_S,
@@ -78,6 +79,17 @@ class ServedModel:
                     raise ProofError(f"{what}{server.log_tail()}", where=self.name) from error
                 responses.append(refusal[:MAX_REFUSAL_CHARS])
         return responses
+
+
+@dataclass(frozen=True)
+class LoadedAs:
+    """How a case is loaded at the moment."""
+
+    variant: ConfigVariant
+    backend: str
+    first_answer: Arrays | None = None
+    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
+    batches_dynamically: bool = True
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritonproof.base.errors import ProofError
 from tritonproof.host import scratch
-from tritonproof.serve import wheels
+from tritonproof.serve import connection, wheels
 from tritonproof.serve.server import Server
 
 _LIBRARY = "libcudart.so.12"
@@ -144,12 +144,12 @@ def _registered(server: Server, client: Any, kind: str, name: str, *region: obje
     src/shared_memory_manager.cc; 24.12 waits.
     """
     # A client over HTTP has a limit of its own, and takes no other.
-    limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
+    limit = {"client_timeout": connection.ANSWER_S} if client is server.client else {}
     getattr(client, f"register_{kind}_shared_memory")(name, *region, **limit)
     try:
         yield
     finally:
-        deadline = time.monotonic() + server.timeouts.answer_s
+        deadline = time.monotonic() + connection.ANSWER_S
         while time.monotonic() <= deadline:
             try:
                 getattr(client, f"unregister_{kind}_shared_memory")(name, **limit)

@@ -15,7 +15,7 @@ from tritonproof.frameworks.gpu_libraries import TensorRT, gpu_environment
 from tritonproof.host import machine, nvml
 from tritonproof.serve import backends
 from tritonproof.serve.container import local_image
-from tritonproof.serve.server_spec import ServerSpec, image_of
+from tritonproof.serve.server_spec import ServerSpec, image_of, tensorrt_of
 from tritonproof.spec import Device, Format
 
 
@@ -79,7 +79,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     if device == "cuda":
         with contextlib.suppress(InputError):  # if Docker does not answer, the check of Triton says so
             image = local_image(image_of(spec)) if spec.kind == "docker" else None
-            tensorrt_read = backends.tensorrt_of(spec.kind, image)
+            tensorrt_read = tensorrt_of(spec.kind, image)
     run: list[str] = []
     lacking: dict[str, list[str]] = {}
     out_of_reach: dict[str, list[str]] = {}

@@ -27,7 +27,7 @@ from tritonproof.host.process import guarded, how_ended, indented_lines, last_li
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
-from tritonproof.serve.connection import REQUEST_S, Timeouts
+from tritonproof.serve.connection import LOADING_S, REQUEST_S
 from tritonproof.spec import Arrays, Case, Device
 
 _WORKER = Path(__file__).with_name("worker_main.py")
@@ -78,7 +78,7 @@ class Worker:
     def wait_ready(self) -> None:
         """Wait until the runtime is loaded, as long as for a server's model. Raises ProofError with the end
         of the log if that fails."""
-        self._answer(Timeouts.loading_s)
+        self._answer(LOADING_S)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
         deadline, problem = time.monotonic() + limit_s, ""

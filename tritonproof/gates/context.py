@@ -8,30 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, typical_difference
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
-from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, LoadedAs, ServedModel
+from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
-
-
-@dataclass(frozen=True)
-class LoadedAs:
-    """How a case is loaded at the moment."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +27,10 @@ class SingleAnswers:
 
     by_sample: Mapping[int, Arrays]
     """One answer to each sample, by the sample's index: outputs without the batch axis."""
-    expected: ExpectedBySignature
-    kernel_limits: AnswerLimits
-    """The limits where other kernels may compute an answer, no narrower than the noise."""
-    noise_limits: AnswerLimits
-    """The limits where nothing may change an answer: a multiple of the noise, which is mostly none."""
+    across_kernels: ExpectedAnswers
+    """These answers, as expected where other kernels may compute one: no nearer than the noise."""
+    within_noise: ExpectedAnswers
+    """These answers, as expected where nothing may change one: to a multiple of the noise, mostly none."""
     noise: float = 0.0
     """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()
@@ -69,7 +55,7 @@ class GateContext:
     @property
     def largest_batch(self) -> int:
         """The most rows of a request, by the model's configuration; 1 if its tensors have no batch axis."""
-        return self.loaded.deployment.max_batch_size
+        return self.loaded.variant.deployment.max_batch_size
 
     @property
     def takes_batches(self) -> bool:
@@ -88,7 +74,7 @@ class GateContext:
         preferred sizes and the largest size, each also with one row more and one less."""
         largest = min(self.largest_batch, self.most_rows)
         powers = (2**power for power in range(min(largest, 1024).bit_length()))
-        chosen = {1, self.largest_batch, *powers, *self.loaded.deployment.preferred_batch_sizes}
+        chosen = {1, self.largest_batch, *powers, *self.loaded.variant.deployment.preferred_batch_sizes}
         sizes = {size + step for size in chosen for step in (-1, 0, 1)}
         return sorted(size for size in sizes if 1 <= size <= largest)
 
@@ -143,19 +129,19 @@ def make_single_answers(
     fault, and allows nothing more."""
     kernel_limits = limits.inferred(rows.values()).kernels
     expected = expect_by_signature(rows, ids)
-    differences = (answer_comparison.typical_difference(part, repeats) for part in expected.values())
+    differences = (typical_difference(part, repeats) for part in expected.values())
     noise = max(differences, default=0.0)
     largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.widest.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = answer_comparison.compare_all(expected, repeats, kernel_limits).result
+    repeated = ExpectedAnswers(expected, kernel_limits).compare(repeats).result
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = kernel_limits.agreement_by_output if is_noisy else {}
+    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement)
     return SingleAnswers(
         by_sample=rows,
-        expected=expected,
-        kernel_limits=kernel_limits.at_least(largest),
-        noise_limits=AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement),
+        across_kernels=ExpectedAnswers(expected, kernel_limits.at_least(largest), "alone"),
+        within_noise=ExpectedAnswers(expected, noise_limits, "alone"),
         noise=noise,
         repeats=repeats,
     )

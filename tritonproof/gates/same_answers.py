@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, compare_answers, merge_findings
+from tritonproof.accuracy.answer_comparison import (
+    AnswerFinding,
+    ExpectedAnswers,
+    compare_answers,
+    merge_findings,
+)
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -28,10 +33,10 @@ def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
     the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
     backwards = served.ask([[sample] for sample in sorted(singles.by_sample, reverse=True)])
-    findings = [compare_all(singles.expected, [*singles.repeats, *backwards], singles.noise_limits)]
+    findings = [singles.within_noise.compare([*singles.repeats, *backwards])]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
-        findings.append(compare_all(singles.expected, first, _limits_after_load(context)))
+        findings.append(_expected_after_load(context).compare(first))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, singles)) is not None:
         findings.append(lacking)
@@ -45,7 +50,7 @@ def reload_gate(context: GateContext) -> AnswerFinding[GateResult]:
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.by_sample)])]
     text = "each sample again alone, after the model was loaded again"
-    finding = compare_all(singles.expected, answers, _limits_after_load(context))
+    finding = _expected_after_load(context).compare(answers)
     return gate_finding("reload", context, finding, len(answers), text)
 
 
@@ -57,10 +62,10 @@ def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
     requests = served.data.requests(1)
     count = max(len(requests), in_flight)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
-    limits = singles.kernel_limits if is_joined else singles.noise_limits
+    expected = singles.across_kernels if is_joined else singles.within_noise
     answers = served.ask(list(np.resize(requests, (count, 1))), in_flight)
     text = f"{count} requests of one sample each, {in_flight} in flight"
-    return gate_finding("in-flight", context, compare_all(singles.expected, answers, limits), count, text)
+    return gate_finding("in-flight", context, expected.compare(answers), count, text)
 
 
 def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
@@ -75,7 +80,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
 
     def compare_kept() -> None:
         nonlocal sent
-        with_alone.append(compare_all(singles.expected, answers, singles.kernel_limits))
+        with_alone.append(singles.across_kernels.compare(answers))
         sent += len(answers)
         answers.clear()
 
@@ -119,9 +124,9 @@ def _first_answer(context: GateContext) -> list[Answer]:
     return [] if first is None else [Answer(np.array([0]), first)]
 
 
-def _limits_after_load(context: GateContext) -> AnswerLimits:
+def _expected_after_load(context: GateContext) -> ExpectedAnswers:
     singles = context.single_answers
-    return singles.kernel_limits if context.kernels_may_change else singles.noise_limits
+    return singles.across_kernels if context.kernels_may_change else singles.within_noise
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
@@ -143,7 +148,7 @@ def _compare_positions(
     batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
     outputs, actual = ({name: out[rows] for name, out in side.outputs.items()} for side in (before, after))
     expected = ExpectedOutputs([batch[row] for row in rows], outputs, spreads, range(len(rows)))
-    finding = compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.noise_limits)
+    finding = compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.within_noise.limits)
     if (mismatch := finding.mismatch) is not None:
         mismatch = dataclasses.replace(mismatch, batch=batch, row=int(rows[mismatch.row]))
     return dataclasses.replace(finding, mismatch=mismatch)
@@ -166,12 +171,14 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
     # An answer that lacks an output says nothing of it.
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
     spreads = _spreads_like(singles, expected.outputs) or expected.spreads
-    return compare_answers(dataclasses.replace(expected, spreads=spreads), answers, singles.noise_limits)
+    expected = dataclasses.replace(expected, spreads=spreads)
+    return compare_answers(expected, answers, singles.within_noise.limits)
 
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of answers given alone with the signature of `outputs`, [rows, ...] each, if any."""
-    expected = singles.expected.get(signature({name: values[0, ...] for name, values in outputs.items()}))
+    row = {name: values[0, ...] for name, values in outputs.items()}
+    expected = singles.within_noise.by_signature.get(signature(row))
     return None if expected is None else expected.spreads
 
 
@@ -187,7 +194,8 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, theirs = singles if is_asked else (current.answers_to(data), baseline.answers_to(data))
         our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
-        findings.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
+        expected = dataclasses.replace(theirs.within_noise, limits=_limits_between(ours, theirs))
+        findings.append(expected.compare(our_answers))
         samples += len(theirs.by_sample)
     whole = merge_findings(findings)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
@@ -204,7 +212,7 @@ def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLi
     other kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16
     or BF16, last bits may differ, as they do when sums are added up in another order."""
     noise = NOISE_FACTOR * min(current.noise, baseline.noise)
-    limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
+    limits = current.within_noise.limits.or_wider(baseline.within_noise.limits).at_least(noise)
     precisions = {inferred_precision(side.by_sample.values()) for side in (current, baseline)}
     rule = PRECISIONS[(precisions.pop() if len(precisions) == 1 else "") or "fp32"]
     return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))

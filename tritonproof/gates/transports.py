@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, merge_findings
+from tritonproof.accuracy.answer_comparison import AnswerFinding, merge_findings
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
@@ -50,7 +50,7 @@ def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            findings.append(compare_all(singles.expected, answers, singles.noise_limits))
+            findings.append(singles.within_noise.compare(answers))
             if problem := wrong_text(findings[-1].result):
                 problems.append(f"over {transport.name} {problem} over gRPC before")
     whole = merge_findings(findings)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import AnswerCheck
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host.processor_use import CpuTime, GpuStretch
 from tritonproof.record.schema import AnswerComparison, LoadPoint
@@ -24,7 +24,7 @@ class LoadJob:
     shared_memory: SharedMemory
     request_s: float = 0.0
     """Seconds of one request on an idle server; 0 if unknown."""
-    check: AnswerCheck | None = None
+    expected_answers: ExpectedAnswers | None = None
     """By what answers are verified; None if they are not, as a baseline's, which may differ."""
     output_bytes: Sequence[int] = ()
     """The bytes of each sample's largest output of no fixed size, 0 without one, by which the memory for

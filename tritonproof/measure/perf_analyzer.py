@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from tritonproof.base.errors import ProofError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.base.sanitize import one_line
 from tritonproof.host import guard, processor_use, scratch
 from tritonproof.host.machine import free_memory_gib
@@ -31,7 +31,7 @@ from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.passes import LoadJob, Pass, cut_closed_loop, cut_open_loop
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, LoadPoint
-from tritonproof.serve import wheels
+from tritonproof.serve import connection, wheels
 from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.server import Server
 
@@ -97,6 +97,15 @@ class OverloadError(BadPassError):
     """An attempt at a rate was ended, as its requests took too much time or memory."""
 
 
+def check_measurable(server: Server, lacks: Sequence[str] = ()) -> None:
+    """Raise NotAvailableError if perf_analyzer cannot reach the server, or needs what the server `lacks`."""
+    if server.spec.access.header_file is not None:
+        raise NotAvailableError("load is not measured: perf_analyzer sends no headers over gRPC")
+    if lacks:
+        what = f"perf_analyzer asks for the model's {' and '.join(lacks)}, which the server lacks"
+        raise NotAvailableError(f"load is not measured: {what}")
+
+
 def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until an attempt is good, with windows of `window_s` seconds.
 
@@ -135,7 +144,7 @@ def _recover(job: LoadJob, error: Exception) -> None:
     requests are done. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
     while time.monotonic() < until_s:
-        server.forget_shared_memory()
+        forget_shared_memory(server)
         with contextlib.suppress(ProofError):  # if another process uses it, the next attempt says so
             remove_stale_regions(job)
             break
@@ -143,6 +152,22 @@ def _recover(job: LoadJob, error: Exception) -> None:
     if not server.is_live(_ANSWER_S):
         text = f"{server.label} no longer answers under load{server.log_tail()}"
         raise ProofError(text, where=job) from error
+
+
+def forget_shared_memory(server: Server) -> None:
+    """Unregister a killed client's regions, whose names would stay taken; not on a remote server."""
+    if server.spec.is_remote:
+        return
+    with contextlib.suppress(Exception):  # a server that is gone has forgotten it
+        server.client.unregister_system_shared_memory(client_timeout=connection.ANSWER_S)
+        server.client.unregister_cuda_shared_memory(client_timeout=connection.ANSWER_S)
+
+
+def watch_gpu(server: Server) -> contextlib.AbstractContextManager[processor_use.GpuWatch | None]:
+    """Watch the server's GPUs during a block; yields None if there are none, or they are unknown."""
+    if server.device != "cuda":
+        return contextlib.nullcontext()
+    return processor_use.watch_gpus(server.visible_pid())
 
 
 def command(job: LoadJob, input_file: Path) -> list[str]:
@@ -193,7 +218,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         samples = job.served.data.written_file(job.point.batch, job.served.model)
         read_cpu = processor_use.start_cpu_clock(server.pid)
         started = time.monotonic()
-        with server.watch_gpu() as watched:
+        with watch_gpu(server) as watched:
             status = _run_generator(job, [*command(job, samples), *options], log, window_s)
         cpu = read_cpu()
         if status != 0:

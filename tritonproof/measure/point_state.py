@@ -69,7 +69,7 @@ def with_baseline(state: PointState, server: Server, name: str, terms: Compariso
     """The point with its baseline, loaded as `name` on `server`, whose answers are not verified."""
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
-    baseline = Side(dataclasses.replace(job, served=served, check=None))
+    baseline = Side(dataclasses.replace(job, served=served, expected_answers=None))
     return dataclasses.replace(state, baseline=baseline, terms=terms)
 
 

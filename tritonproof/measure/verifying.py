@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import AnswerCheck, compare_all
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
-from tritonproof.record.schema import AnswerComparison, LoadPoint
+from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.messages import content_size_bytes, raw_content
 from tritonproof.spec import Arrays, Tensor
 
@@ -31,15 +30,15 @@ _MAX_BYTES = 256 << 20
 """The most bytes of a batch in process, unless it has a single row."""
 
 
-def make_answer_check(
+def expect_in_process(
     outputs: Sequence[Tensor],
     data: InputData,
     oracle: Callable[[Arrays], Arrays],
     batch: int,
     limits: CaseLimits,
-) -> AnswerCheck:
-    """The check of these outputs against the answers of the `oracle`, which is in process, to all samples: to
-    one at first, which tells how large answers are, then to `batch` at once."""
+) -> ExpectedAnswers:
+    """The expected answers to all samples, of these outputs: those of the `oracle`, which is in process. It
+    is asked for one at first, which tells how large answers are, then for `batch` at once."""
     answer_bytes = sum(tensor.row_bytes for tensor in outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
@@ -52,24 +51,18 @@ def make_answer_check(
             rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
     expected = expect_by_signature(rows, data.ids)
     kernel_limits = limits.inferred(rows.values()).kernels.at_least(limits.min_noise)
-    return AnswerCheck(expected, kernel_limits)
+    return ExpectedAnswers(expected, kernel_limits)
 
 
-def with_check(job: LoadJob, check: AnswerCheck) -> LoadJob:
-    """The job with a check of the answers to its samples, and with the bytes of the expected outputs."""
+def with_expected(job: LoadJob, expected: ExpectedAnswers) -> LoadJob:
+    """The job with the expected answers to its samples, and with the bytes of their outputs."""
     output_bytes = [0] * len(job.served.data.ids)
     of_no_fixed_size = [tensor for tensor in job.served.model.outputs if not tensor.has_fixed_size]
-    for expected in check.expected.values():
+    for part in expected.by_signature.values():
         for tensor in of_no_fixed_size:
-            for sample, row in zip(expected.samples, expected.outputs[tensor.name], strict=True):
+            for sample, row in zip(part.samples, part.outputs[tensor.name], strict=True):
                 output_bytes[sample] = max(output_bytes[sample], len(raw_content(row, tensor.dtype)))
-    return dataclasses.replace(job, check=check, output_bytes=output_bytes)
-
-
-def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:
-    """The comparison of every row of the answers; all values must be finite."""
-    comparison = compare_all(check.expected, answers, check.limits, only_finite=True).result
-    return structs.replace(comparison, expected_from=check.expected_from)
+    return dataclasses.replace(job, expected_answers=expected, output_bytes=output_bytes)
 
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
@@ -80,14 +73,14 @@ def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
-    """A `run_pass` that also verifies answers, if the job has a check: after the first pass of each point,
-    then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include.
+    """A `run_pass` that also verifies answers, if the job has the expected ones: after the first pass of each
+    point, then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include.
     Raises the errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[LoadPoint, float] = {}
 
     def run_and_verify(job: LoadJob, window_s: float) -> Pass:
         one_pass = run_pass(job, window_s)
-        if job.check is None:
+        if job.expected_answers is None:
             return one_pass
         seconds = owed_s.get(job.point, 0.0) + _VERIFYING_SHARE * one_pass.elapsed_s
         if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):
@@ -97,6 +90,7 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
         received = ask(job, max(_MIN_S, seconds))
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[job.point] = min(0.0, seconds - (time.monotonic() - started))
-        return dataclasses.replace(one_pass, answers_under_load=verify(job.check, received))
+        comparison = job.expected_answers.compare(received, only_finite=True).result
+        return dataclasses.replace(one_pass, answers_under_load=comparison)
 
     return run_and_verify

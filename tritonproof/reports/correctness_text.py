@@ -161,14 +161,14 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
 
 def verified_answers_text(results: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    checks = [result.answers_under_load for result in results if result.answers_under_load is not None]
-    verified, wrong = sum(check.count for check in checks), sum(check.wrong for check in checks)
+    comparisons = [result.answers_under_load for result in results if result.answers_under_load is not None]
+    verified, wrong = sum(each.count for each in comparisons), sum(each.wrong for each in comparisons)
     if not verified:
         return ""
-    is_alone = checks[0].expected_from == "alone"
+    is_alone = comparisons[0].expected_from == "alone"
     basis = "the server's own to the same samples, one request at a time" if is_alone else "those in process"
     text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
-    if left_out := sum(check.left_out for check in checks):
+    if left_out := sum(each.left_out for each in comparisons):
         text += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}; none was wrong."
 

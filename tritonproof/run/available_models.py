@@ -12,14 +12,14 @@ from tritonproof.base.sanitize import excerpt
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import MODEL_NAME, NAME_RULE, all_models, joined
-from tritonproof.serve.described_model import list_models
+from tritonproof.serve.described_model import list_entries
 from tritonproof.serve.remote import connect
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Model, NetworkModel, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.model_files import imported_models
-from tritonproof.user_models.model_repository import RepositoryModel, models_in
+from tritonproof.user_models.model_repository import RepositoryEntry, entries_in
 from tritonproof.user_models.onnx_model import model_of, user_tolerance
 from tritonproof.user_models.samples import read_samples
 
@@ -31,15 +31,15 @@ class AvailableModels:
     selectable: tuple[Model, ...]
     user_supplied: frozenset[str] = frozenset()
     """The names of the models of --models and --onnx, which -k need not name."""
-    repository_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
-    """The models of --repository, by name."""
-    baseline_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
-    """The models of the repository of --against, by name."""
+    repository_entries: Mapping[str, RepositoryEntry] = field(default_factory=dict)
+    """The entries of --repository, by name of the model."""
+    baseline_entries: Mapping[str, RepositoryEntry] = field(default_factory=dict)
+    """The entries of the repository of --against, by name of the model."""
 
     @property
     def only_in_baseline(self) -> frozenset[str]:
         """The names of the models that the run's repository lacks, and that of --against has."""
-        return frozenset(self.baseline_models.keys() - self.repository_models.keys())
+        return frozenset(self.baseline_entries.keys() - self.repository_entries.keys())
 
 
 @contextlib.contextmanager
@@ -79,16 +79,16 @@ def _repository_models(settings: Settings) -> AvailableModels:
     """The models of --repository, with samples and labels, and those that its baseline has beside them."""
     assert settings.repository is not None
     if isinstance(settings.repository, Path):
-        entries = models_in(settings.repository, f"--repository {settings.repository}")
+        entries = entries_in(settings.repository, f"--repository {settings.repository}")
     else:
         server = connect(settings.triton)
         with contextlib.closing(server.client):
-            entries = list_models(server, settings.repository.names)
-    repository_models = {entry.name: entry for entry in entries}
-    samples = settings.samples.by_model(repository_models)
-    tolerances, labels = settings.tolerance.by_model(repository_models), settings.labels_of(repository_models)
+            entries = list_entries(server, settings.repository.names)
+    by_name = {entry.name: entry for entry in entries}
+    samples = settings.samples.by_model(by_name)
+    tolerances, labels = settings.tolerance.by_model(by_name), settings.labels_of(by_name)
     models = []
-    for name, entry in repository_models.items():
+    for name, entry in by_name.items():
         model = model_from_config.as_model(entry)
         if name in labels:
             if labels[name].floor is None:
@@ -101,12 +101,12 @@ def _repository_models(settings: Settings) -> AvailableModels:
         if name in tolerances:
             model = dataclasses.replace(model, tolerances={"": user_tolerance(tolerances[name], 1.0)})
         models.append(model)
-    baseline_models: dict[str, RepositoryModel] = {}
+    baseline_entries: dict[str, RepositoryEntry] = {}
     if settings.against is not None and (folder := settings.against.folder) is not None:
-        baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
-        added = [entry for name, entry in baseline_models.items() if name not in repository_models]
+        baseline_entries = {entry.name: entry for entry in entries_in(folder, f"--against {folder}")}
+        added = [entry for name, entry in baseline_entries.items() if name not in by_name]
         models += map(model_from_config.as_model, added)
-    return AvailableModels(tuple(models), frozenset(), repository_models, baseline_models)
+    return AvailableModels(tuple(models), frozenset(), by_name, baseline_entries)
 
 
 def samples_in_folder(model: Model, folder: Path | None, *, several: bool = False) -> Samples | None:

@@ -26,7 +26,7 @@ def as_baseline(case: Case, suite_run: SuiteRun) -> tuple[Case, Settings] | None
     if isinstance(baseline, ServerSpec):
         return case, dataclasses.replace(settings, triton=baseline)
     if settings.repository is not None:
-        if (entry := suite_run.models.baseline_models.get(case.model.name)) is None:
+        if (entry := suite_run.models.baseline_entries.get(case.model.name)) is None:
             return None
         settings = dataclasses.replace(settings, repository=baseline.folder)
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
@@ -39,8 +39,8 @@ def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:
     the same one on another Triton. Models of repositories get the samples of the compared case."""
     against, available = scope.settings.against, scope.suite_run.models
     if isinstance(compared, RepositoryCase):
-        models = available.repository_models if against is None else available.baseline_models
-        return scope.stack.enter_context(serve_repository_case(scope, models, compared.samples))
+        entries = available.repository_entries if against is None else available.baseline_entries
+        return scope.stack.enter_context(serve_repository_case(scope, entries, compared.samples))
     building = contextlib.nullcontext(compared.build) if against is None else _build(scope, against)
     return ConvertedCase(scope, building, keeps_config=against is not None)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy import ledger, precisions, stages
-from tritonproof.accuracy.answer_comparison import AnswerCheck, AnswerFinding
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
 from tritonproof.accuracy.limits import CaseLimits, case_limits
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.base.errors import AccuracyError, ProofError
@@ -18,7 +18,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import make_answer_check, with_check
+from tritonproof.measure.verifying import expect_in_process, with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
@@ -37,8 +37,8 @@ from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
 def prepare_own(scope: CaseScope) -> PreparedCase:
     """Prepare the case itself, for its own run."""
     if scope.requested.model.from_repository:
-        models = scope.suite_run.models.repository_models
-        return scope.stack.enter_context(serve_repository_case(scope, models))
+        entries = scope.suite_run.models.repository_entries
+        return scope.stack.enter_context(serve_repository_case(scope, entries))
     return ConvertedCase(scope, converted_build(scope))
 
 
@@ -185,18 +185,18 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         )
 
     @once_sharing_machine
-    def answer_check(self) -> AnswerCheck:
-        """The check of the case's answers under load."""
-        return self.answer_check_for(self.loader.served.data)
+    def expected_answers(self) -> ExpectedAnswers:
+        """The answers that are expected of the case under load."""
+        return self.expected_answers_to(self.loader.served.data)
 
-    def answer_check_for(self, data: InputData) -> AnswerCheck:
-        """The check of the case's answers to this load data: against those of a converted model in process,
-        else of the server itself, asked alone. Raises AccuracyError if these are not as it declares them."""
+    def expected_answers_to(self, data: InputData) -> ExpectedAnswers:
+        """The expected answers to this load data: those of a converted model in process, else of the server
+        itself, asked alone. Raises AccuracyError if these are not as it declares them."""
         prepared, outputs = self.prepared, self.case.model.outputs
         if isinstance(prepared, ConvertedCase):
             limits, batch = self.answer_limits, self.deployment.max_batch_size
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
-            return make_answer_check(outputs, data, prepared.oracle, batch, limits)
+            return expect_in_process(outputs, data, prepared.oracle, batch, limits)
         self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")
         alone = self.gate_context.answers_to(data)
         for answer, tensor in itertools.product(alone.by_sample.values(), outputs):
@@ -205,11 +205,12 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
         # As no cost was measured, these are one limit for all outputs, which noise cannot widen.
-        return AnswerCheck(alone.expected, alone.kernel_limits, "alone")
+        return alone.across_kernels
 
-    def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
+    def job(self, point: LoadPoint, expected: ExpectedAnswers, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""
-        return with_check(LoadJob(self.loader.served, point, self.settings.shared_memory, request_s), check)
+        job = LoadJob(self.loader.served, point, self.settings.shared_memory, request_s)
+        return with_expected(job, expected)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""

@@ -20,12 +20,12 @@ from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.measure.usage import Usage, read_usage, watch
-from tritonproof.measure.verifying import with_check
+from tritonproof.measure.verifying import with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
-from tritonproof.serve.server import warnings_in
+from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
 
 IS_NEW_TEXT = " is new: "
@@ -53,9 +53,9 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     if data is not (own := run.loader.served).data:
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
-        check = run.answer_check_for(data)
+        expected = run.expected_answers_to(data)
         jobs = [dataclasses.replace(state.current.job, served=served) for state in states]
-        sides = [Side(with_check(job, check)) for job in jobs]
+        sides = [Side(with_expected(job, expected)) for job in jobs]
         states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
     terms = ComparisonTerms(
         name,

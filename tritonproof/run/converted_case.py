@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
-from tritonproof.gates.context import LoadedAs
+from tritonproof.client.requests import LoadedAs
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import Server, check_supported
+from tritonproof.serve.loading import check_supported, load_build, load_folder
+from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
@@ -69,24 +70,24 @@ class ConvertedCase:
         with self.scope.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
-        self.scope.say(f"load into Triton ({scenario})")
+        self.scope.say(f"load into Triton ({variant.scenario})")
         with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()
-            backend = self.load_anew(scenario, deployment)
+            backend = self.load_anew(variant)
             loading_s = time.monotonic() - started
             first_s, first_answer = time_request(self, 1)
-        start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
-        is_joined = scenario == "online"
-        return LoadedAs(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
+        start = Start(variant.scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
+        is_joined = variant.scenario == "online"
+        return LoadedAs(variant, backend, first_answer, batches_dynamically=is_joined), start
 
-    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
+    def load_anew(self, variant: ConfigVariant) -> str:
         if not self.keeps_config:
-            return self.server.load(self.build, deployment, scenario)
+            return load_build(self.server, self.build, variant)
         config = baseline_builds.config_of(self.build.folder)
-        of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
-        self.server.load_folder(self.build.folder, of_scenario)
+        of_scenario = baseline_builds.for_scenario(config, self.case, variant.scenario)
+        load_folder(self.server, self.build.folder, of_scenario)
         return str(config.backend or config.platform)
 
 

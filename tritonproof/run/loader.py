@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel
+from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
-from tritonproof.gates.context import LoadedAs
 from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve import server_spec
@@ -23,8 +22,8 @@ class Loader:
     scope: CaseScope
     prepared: PreparedCase
     loaded: LoadedAs | None = None
-    was_under_load: bool = False
-    """Whether the case has been under load since it was loaded."""
+    under_load: LoadedAs | None = None
+    """The loading that has been under load: another one leaves the case cold."""
     is_unloaded: bool = False
     """Whether a reload unloaded the case and failed to load it again."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
@@ -39,7 +38,7 @@ class Loader:
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.image
-        libraries = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
+        libraries = server_spec.libraries(server.spec.kind, server.version, image, server.backends)
         return schema.Serving(
             server.spec.kind,
             server.version,
@@ -67,19 +66,24 @@ class Loader:
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
         """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
-        prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
+        prepared = self.prepared
+        variant = ConfigVariant(scenario, deployment or prepared.deployment)
         self.leave_gpu()
         prepared.server.check_running()
-        loaded = self.loaded
-        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
-            return loaded
+        if self.loaded is not None and self.loaded.variant == variant:
+            return self.loaded
         self.loaded = None  # nothing is loaded if what follows fails
-        self.was_under_load = False
         if self.is_unloaded:
-            prepared.load_anew(scenario, new_deployment)
+            prepared.load_anew(variant)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.ensure_answering(scenario, new_deployment)
+        self.loaded, self.starts[scenario] = prepared.loaded_for(variant)
         return self.loaded
+
+    def put_under_load(self) -> bool:
+        """Note that the case gets load; returns whether it was cold, without load since it was loaded."""
+        was_cold = self.under_load is not self.loaded
+        self.under_load = self.loaded
+        return was_cold
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
@@ -91,14 +95,11 @@ class Loader:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
         self.loaded = None
-        self.was_under_load = False
         self.is_unloaded = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
-        if loaded is None:  # since the server's start
-            prepared.load_anew("online", prepared.deployment)
-        else:
-            backend = prepared.load_anew(loaded.scenario, loaded.deployment)
-            self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
+        since_start = ConfigVariant("online", prepared.deployment)  # before anything asked for a scenario
+        backend = prepared.load_anew(loaded.variant if loaded else since_start)
+        self.loaded = loaded and dataclasses.replace(loaded, backend=backend, first_answer=None)
         self.is_unloaded = False
         return time.monotonic() - started

@@ -1,8 +1,10 @@
-"""Measures the load points of a case in turns, and its first request, with the machine held exclusively."""
+"""Measures the load points of a case in turns, its first request, and what its server uses in a soak, with
+the machine held exclusively."""
 
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
@@ -14,12 +16,15 @@ from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
+from tritonproof.measure.usage import read_usage, read_usage_after_unloading, watch
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
+from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Soak, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
+from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
 Save = Callable[[Sequence[PointResult]], object]
@@ -33,11 +38,11 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     described = run.prepared.described
-    run.server.check_measurable(described.unreported if described else ())
-    check = run.answer_check
+    perf_analyzer.check_measurable(run.server, described.unreported if described else ())
+    expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
-        yield [run.job(point, check) for point in points]
+        yield [run.job(point, expected) for point in points]
 
 
 def time_first_request(run: CaseRun, job: LoadJob) -> PointState:
@@ -113,7 +118,7 @@ def _measure_states(
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
     say("one sample repeated")
-    run.loader.was_under_load = True
+    run.loader.put_under_load()
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     for state in states:
         if isinstance(result := results[state.point], PointResult):
@@ -159,3 +164,36 @@ def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], b
         later_ms = round(1e3 * max(ask() for _ in range(20)), 3)
         result = ModelWarmup(batch, (*result.first_ms, first_ms), (*result.later_ms, later_ms))
     return result
+
+
+def soak(run: CaseRun) -> Soak:
+    """Keep the case under load for the time of --soak, then reload it; returns what its server used."""
+    duration_s = run.settings.soak
+    assert duration_s is not None
+    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
+    point = _soak_point(run)
+    say = functools.partial(run.say, "soak")
+    with prepare_to_measure(run, [point]) as (job,):
+        job = dataclasses.replace(job, request_s=time_request(run.prepared, point.batch)[0])
+        watched = watch(job.served.server)
+        read = functools.partial(read_usage, watched)
+        under_load = keep_under_load(job, duration_s, read, on_progress=say)
+        loadings = reload_repeatedly(
+            lambda: (run.loader.reload(), time_request(run.prepared, 1)),
+            duration_s,
+            functools.partial(read_usage_after_unloading, watched),
+            most=max(LOADINGS, 2 * heaps),
+            on_progress=say,
+        )
+    return soak_entry(point, under_load, loadings, watched.not_watched, heaps)
+
+
+def _soak_point(run: CaseRun) -> LoadPoint:
+    """The load point: online with the most in flight or the highest rate, else the largest batch."""
+    settings = run.settings
+    asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
+    points = load_points(run.case, "online" if asks_for_online else "offline", settings)
+    point = ([point for point in points if point.batch <= run.deployment.max_batch_size] or points)[-1]
+    check_batch(run, point)
+    run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
+    return point

@@ -116,15 +116,14 @@ def _measure(
     point = best.point
     with prepare_to_measure(run, [point]) as (job,):
         job = replace(job, request_s=_request_s(best))
-        cold = [] if run.loader.was_under_load else [job]
+        cold = [job] if run.loader.put_under_load() else []
         reference_job = None
         if reference is not None and reference.run is not run:
             server, request_s = reference.run.server, _request_s(reference.best)
             served = replace(job.served, server=server, name=server.name_of(reference.run.case))
             reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
-            if not reference.run.loader.was_under_load:
+            if reference.run.loader.put_under_load():
                 cold.append(reference_job)
-                reference.run.loader.was_under_load = True
         reference_text = "" if reference_job is None else f", {reference_job.served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
-from tritonproof.gates.context import LoadedAs
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.client.requests import LoadedAs
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve
@@ -96,12 +96,12 @@ class PreparedCase(Protocol):
         """The model as its server describes it; None for a conversion, which calls no other model, and whose
         server reports everything."""
 
-    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
+    def load_anew(self, variant: ConfigVariant) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
-        """Load the model for a scenario and send it a first request, unless preparing the case did; tells how
-        long both took."""
+    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+        """How the model is loaded as a variant, and how long loading it and its first request took. Asking
+        loads a conversion; a repository's model is loaded since the case was prepared."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

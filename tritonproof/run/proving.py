@@ -6,14 +6,14 @@ import shutil
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item, served_ledger
-from tritonproof.accuracy.limits import stage_limits
-from tritonproof.accuracy.stages import StageAnswers, StageComparison
+from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item
+from tritonproof.accuracy.limits import output_limits
+from tritonproof.accuracy.stages import StageAnswers, StageComparison, Stages
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
+from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
-from tritonproof.gates.context import LoadedAs
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer
@@ -35,24 +35,24 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, user_limits = run.case, run.settings.thresholds.limits(run.case)
-    if isinstance(run.prepared, RepositoryCase):
-        labelled = run.prepared.labelled_samples
-        assert labelled is not None
-        served = _evaluate_served(run, labelled)
-        scores_by_metric = score_each_item(case, labelled, [served])
-        ledger = served_ledger(case, labelled, served, scores_by_metric, user_limits)
-        return ledger, sample_scores(case, run.build.digest, labelled, [served], scores_by_metric)
     arithmetic_precision, why_no_score = run.arithmetic_precision, run.why_no_score
-    framework, converted = run.model_run.framework_answers, run.converted_answers
-    elements = {name: values.size for name, values in converted.outputs.items()}
-    cost, rows = run.precision_cost, len(run.samples)
-    limits = stage_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
-    expected = expect(run.samples.ids, converted.outputs)
-    comparison = StageComparison(expected, limits, "served", "in process it")
-    stages = framework, converted, _evaluate_served(run, run.samples, comparison)
-    scores_by_metric = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
-    ledger = accuracy_ledger(case, arithmetic_precision, run.samples, stages, scores_by_metric, user_limits)
-    return ledger, sample_scores(case, run.build.digest, run.samples, stages, scores_by_metric)
+    if isinstance(run.prepared, RepositoryCase):
+        assert run.prepared.labelled_samples is not None
+        samples = run.prepared.labelled_samples
+        stages = Stages(served=_evaluate_served(run, samples))
+    else:
+        samples = run.samples
+        framework, converted = run.model_run.framework_answers, run.converted_answers
+        elements = {name: values.size for name, values in converted.outputs.items()}
+        cost, rows = run.precision_cost, len(samples)
+        limits = output_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
+        expected = expect(samples.ids, converted.outputs)
+        comparison = StageComparison(expected, limits, "served", "in process")
+        served = _evaluate_served(run, samples, comparison)
+        stages = Stages(framework=framework, converted=converted, served=served)
+    scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
+    ledger = accuracy_ledger(case, arithmetic_precision, samples, stages, scores_by_metric, user_limits)
+    return ledger, sample_scores(case, run.build.digest, samples, stages, scores_by_metric)
 
 
 def _evaluate_served(
@@ -71,7 +71,7 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
-        called = (model.config for model in prepared.described.called if model.config is not None)
+        called = (entry.config for entry in prepared.described.called if entry.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
         return AnswerFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))

@@ -16,19 +16,20 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
+from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
-from tritonproof.gates.context import LoadedAs
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.model_repository import RepositoryModel, link_repository
+from tritonproof.user_models.model_repository import RepositoryEntry, link_repository
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 
 _INTEGER_BOUNDS = (10, 1)
@@ -70,7 +71,7 @@ class RepositoryCase:
     def requests_note(self) -> str:
         return self.accepted_samples.source
 
-    def ensure_answering(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
+    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
         the model gives one answer to each request."""
@@ -80,32 +81,32 @@ class RepositoryCase:
             outlook = "test_conversation proves it, load on it is not measured"
             raise NotAvailableError(f"{model.name} {how}: {outlook}")
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
-        start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
-        first_answer = self.accepted_samples.answer if self.described.model.folder else None
+        start = Start(variant.scenario, self.server.ready_s, self.described.loading_s, first_ms)
+        first_answer = self.accepted_samples.answer if self.described.entry.folder else None
         may_join = bool(self.described.called or self.described.unreported)  # as far as the server says
         may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadedAs(scenario, deployment, self.described.backend, first_answer, may_join), start
+        return LoadedAs(variant, self.described.backend, first_answer, may_join), start
 
-    def load_anew(self, *_scenario_and_deployment: object) -> str:
-        assert self.described.model.folder is not None
-        self.server.load_folder(self.described.model.folder)
+    def load_anew(self, _variant: ConfigVariant) -> str:
+        assert self.described.entry.folder is not None
+        load_folder(self.server, self.described.entry.folder)
         return self.described.backend
 
 
 @contextlib.contextmanager
 def serve_repository_case(
-    scope: CaseScope, models: Mapping[str, RepositoryModel], shared_samples: Samples | None = None
+    scope: CaseScope, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
-    """The case after its first answer, with the `models` of its repository, by name, which it may call. A
+    """The case after its first answer, with the `entries` of its repository, by name, which it may call. A
     baseline gets its case's `shared_samples` and no labels, any other case what the settings give it."""
     case, settings, name = scope.requested, scope.settings, scope.requested.model.name
-    if name not in models:
+    if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
         fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
         raise AccuracyError(what, where=f"--repository {settings.repository}", fix=fix)
-    if (reason := model_from_config.why_not_here(models[name], case.answers_on)) is not None:
+    if (reason := model_from_config.why_not_here(entries[name], case.answers_on)) is not None:
         raise NotAvailableError(reason)  # before a server is started
-    labels = settings.labels_of(models).get(name) if shared_samples is None else None
+    labels = settings.labels_of(entries).get(name) if shared_samples is None else None
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder("repository"))
         if settings.triton.kind == "docker" and isinstance(settings.repository, Path):
@@ -113,12 +114,12 @@ def serve_repository_case(
         else:
             repository = scratch / "models"
             repository.mkdir()
-            link_repository(models.values(), repository)
+            link_repository(entries.values(), repository)
         server = stack.enter_context(scope.open_server(repository, auto_complete=True))
         scope.say("load into Triton as it is")
         with scope.hold_machine(exclusive=False):
             model, described, accepted_samples = _describe_and_ask(
-                scope, server, models, labels, shared_samples
+                scope, server, entries, labels, shared_samples
             )
         scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
@@ -126,7 +127,7 @@ def serve_repository_case(
         (as_served := scratch / "as-served").mkdir()
         labelled = None
         if labels is not None:
-            labelled = labelled_samples(model, settings.samples.by_model(models)[name], labels)
+            labelled = labelled_samples(model, settings.samples.by_model(entries)[name], labels)
         build = as_build(case, described, as_served)
         deployment = deployment_of(case, settings)
         yield RepositoryCase(case, deployment, server, described, build, accepted_samples, labelled)
@@ -135,7 +136,7 @@ def serve_repository_case(
 def _describe_and_ask(
     scope: CaseScope,
     server: Server,
-    models: Mapping[str, RepositoryModel],
+    entries: Mapping[str, RepositoryEntry],
     labels: LabelOptions | None,
     shared_samples: Samples | None,
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
@@ -145,12 +146,12 @@ def _describe_and_ask(
 
     def user_samples(model: Model) -> Samples | None:
         several = labels is None and model.exchange == "single"
-        return samples_in_folder(model, scope.settings.samples.by_model(models).get(name), several=several)
+        return samples_in_folder(model, scope.settings.samples.by_model(entries).get(name), several=several)
 
     samples = shared_samples
-    if model_from_config.is_complete(models[name].config):  # or else the server may add inputs
+    if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs
         samples = samples or user_samples(requested)  # refused before anything is loaded
-    described = load_model(server, models[name], models, scope.requested.gpus)
+    described = load_model(server, entries[name], entries, scope.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
@@ -187,19 +188,19 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
     digest = hashlib.sha256(config.encode())
     digest.update(" ".join(described.versions).encode())
     size = 0
-    for model in (described.model, *described.called):
-        if model.folder is None:
+    for entry in (described.entry, *described.called):
+        if entry.folder is None:
             continue
-        for path in sorted(strict_walk(model.folder, follow_links=True)):
-            relative = Path(model.name, path.relative_to(model.folder))
+        for path in sorted(strict_walk(entry.folder, follow_links=True)):
+            relative = Path(entry.name, path.relative_to(entry.folder))
             if path.is_file():
                 size += path.stat().st_size
                 if path.suffix != ".pyc":
                     digest.update(f"{relative} {file_digest(path)}".encode())
             elif path.is_symlink():  # of two links to one folder, only the first has files
-                target = os.path.relpath(os.path.realpath(path), os.path.realpath(model.folder))
+                target = os.path.relpath(os.path.realpath(path), os.path.realpath(entry.folder))
                 digest.update(f"{relative} {target}".encode())
-    place = "" if described.model.folder is not None else " on the server"
+    place = "" if described.entry.folder is not None else " on the server"
     weights_source = f"as it is{place}, {described.version}"
     size_mib = round(size / 2**20, 3)
     return CaseBuild(case, folder, digest.hexdigest(), weights_source, size_mib=size_mib, reused=True)

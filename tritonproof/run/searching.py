@@ -17,7 +17,7 @@ from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
-from tritonproof.record.schema import Search
+from tritonproof.record.schema import ConfigVariant, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
@@ -27,30 +27,28 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
 
 @contextlib.contextmanager
-def winner_loaded(run: CaseRun) -> Iterator[Search]:
-    """The result of the search, whose winner stays loaded for the block and is not proven yet. Its
-    config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
+def search_for_fastest(run: CaseRun) -> Iterator[Search]:
+    """Search, and yield the record's entry while the winner, which is not proven yet, is loaded. Write the
+    winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    prepared = run.prepared
-    searched = (
-        RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
-    )
+    searched = RepositorySearch(run) if isinstance(run.prepared, RepositoryCase) else ConvertedSearch(run)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
-    request_s: dict[tuple[Candidate, int], float] = {}
 
-    def load(operating_point: OperatingPoint) -> LoadJob:
+    @functools.cache
+    def request_s(_loaded: Candidate, batch: int) -> float:
+        return time_request(run.prepared, batch)[0]
+
+    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
         candidate, point = operating_point.candidate, operating_point.point
-        searched.load(candidate)
-        key = candidate, point.batch
-        if key not in request_s:
-            request_s[key] = time_request(run.prepared, point.batch)[0]
-        return run.job(point, run.answer_check, request_s[key])
+        searched.load(candidate.variant)
+        return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
@@ -60,11 +58,11 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
 
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
     say_rerun = functools.partial(run.say, f"{search}: rerun")
-    measurer = CandidateMeasurer(goal, load, hold_machine, plan, say_rerun, on_left_out=note_left_out)
+    measurer = CandidateMeasurer(goal, prepare_job, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
     try:
-        rerun, entry = fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again, plan, say)
-        winner = rerun.operating_point.candidate
+        rerun, entry = fastest.find_fastest(space, goal, measurer, plan, say)
+        winner = rerun.operating_point.candidate.variant
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)
         text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)
@@ -72,7 +70,9 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
-        searched.restore()
+        if isinstance(searched, RepositorySearch):  # what follows loads a converted case anew
+            with run.hold_machine(exclusive=False):
+                load_folder(run.server, searched.folder)
 
 
 @dataclass(frozen=True)
@@ -95,42 +95,40 @@ class ConvertedSearch:
             concurrencies=settings.concurrencies,
         )
 
-    def load(self, candidate: Candidate) -> None:
-        self.run.loader.ensure_loaded(candidate.scenario, candidate.deployment)
+    def load(self, variant: ConfigVariant) -> None:
+        self.run.loader.ensure_loaded(*variant)
 
-    def proposal(self, winner: Candidate) -> tuple[str, str]:
+    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and no differences, as the user has none."""
-        native = self.run.loader.ensure_loaded(winner.scenario, winner.deployment).backend != "python"
+        native = self.run.loader.ensure_loaded(*winner).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
-
-    def restore(self) -> None:
-        """Do nothing: whatever follows loads its own deployment."""
 
 
 class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
-        self.run, self.model = run, prepared.described.model
-        if self.model.is_ensemble:
-            what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
+    def __init__(self, run: CaseRun) -> None:
+        assert isinstance(run.prepared, RepositoryCase)
+        self.run, self.entry = run, run.prepared.described.entry
+        if self.entry.is_ensemble:
+            what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
-        assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, prepared.described.config
-        self.own = type(self.completed)() if self.model.config is None else self.model.config
+        assert self.entry.folder is not None
+        self.folder, self.completed = self.entry.folder, run.prepared.described.config
+        self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
-        _ = run.answer_check  # made now: an error of the model's own answers is no candidate's
-        self.loaded_configuration: object = None  # None for the model's own configuration
+        _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
+        self.loaded_variant: ConfigVariant | None = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
-            raise NotAvailableError(f"{self.model.name} {what}")
+            raise NotAvailableError(f"{self.entry.name} {what}")
         own_deployment = model_from_config.configured_deployment(self.completed)
         joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
@@ -143,38 +141,33 @@ class RepositorySearch:
             own_scenario="online" if joins_requests else "offline",
         )
 
-    def load(self, candidate: Candidate) -> None:
-        """Load a candidate's configuration, unless it is loaded, and check that no answer changes. Raises
-        ProofError if it does not load, AccuracyError if an answer changes."""
-        if candidate.configuration != self.loaded_configuration:
-            self.loaded_configuration = None
+    def load(self, variant: ConfigVariant) -> None:
+        """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
+        not load, AccuracyError if an answer changes."""
+        if variant != self.loaded_variant:
+            self.loaded_variant = None
             with self.run.hold_machine(exclusive=False):
-                self._load(candidate)
-            self.loaded_configuration = candidate.configuration
+                self._load(variant)
+            self.loaded_variant = variant
         self.run.loader.ensure_loaded("online")
 
-    def _load(self, candidate: Candidate) -> None:
-        config = candidates.apply_candidate(self.completed, self.completed, candidate)
-        self.run.server.load_folder(self.folder, config)
+    def _load(self, variant: ConfigVariant) -> None:
+        config = candidates.apply_variant(self.completed, self.completed, variant)
+        load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or candidate.scenario == "online"
+        batches = loaded.batches_dynamically or variant.scenario == "online"
         loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
             if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
-    def proposal(self, winner: Candidate) -> tuple[str, str]:
+    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
-        if self.model.config is not None:
+        if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
-        varied = candidates.apply_candidate(self.own, self.completed, winner)
+        varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
-        return proposed, model_repository.config_diff(self.model.name, text, proposed)
-
-    def restore(self) -> None:
-        """Load the model with its own configuration again."""
-        with self.run.hold_machine(exclusive=False):
-            self.run.server.load_folder(self.folder)
+        return proposed, model_repository.config_diff(self.entry.name, text, proposed)

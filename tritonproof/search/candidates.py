@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tritonproof.record.schema import Arrivals, Deployment, LoadPoint, Scenario
+from tritonproof.record.schema import Arrivals, ConfigVariant, Deployment, LoadPoint, Scenario
 from tritonproof.spec import Device
 
 if TYPE_CHECKING:
@@ -71,24 +71,19 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration with its possible load points, from light to heavy."""
+    """A variant of the model's configuration with its possible load points, from light to heavy."""
 
-    scenario: Scenario
-    deployment: Deployment
+    variant: ConfigVariant
     ladder: tuple[LoadPoint, ...]
 
     @property
-    def configuration(self) -> tuple[Scenario, Deployment]:
-        """The deployment with its scenario, which the candidate's config.pbtxt sets."""
-        return self.scenario, self.deployment
-
-    @property
     def label(self) -> str:
-        text = f"{self.scenario}, instances {self.deployment.instances}"
-        if self.scenario == "offline":
+        scenario, deployment = self.variant
+        text = f"{scenario}, instances {deployment.instances}"
+        if scenario == "offline":
             return text
-        preferred = " ".join(map(str, self.deployment.preferred_batch_sizes))
-        return f"{text}, preferred {preferred or 'none'}, delay {self.deployment.max_queue_delay_us} µs"
+        preferred = " ".join(map(str, deployment.preferred_batch_sizes))
+        return f"{text}, preferred {preferred or 'none'}, delay {deployment.max_queue_delay_us} µs"
 
     @property
     def sample_levels(self) -> list[float]:
@@ -151,7 +146,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
             ladders = [[LoadPoint("offline", batch, count) for batch in batches] for count in clients]
         elif space.own_scenario is not None and own.max_batch_size > 1:
             ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
-        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in ladders]
+        candidates += [Candidate(ConfigVariant("offline", deployment), tuple(ladder)) for ladder in ladders]
         candidates.append(online)
     candidates.append(_online(space, goal, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
     return list(dict.fromkeys(candidates))
@@ -178,24 +173,24 @@ def _online(
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
     chosen = space.concurrencies if goal.arrivals is None else None
     concurrencies = chosen or numbers_up_to(largest * space.gpus)
-    changed = structs.replace(own, **changes)
-    return Candidate("online", changed, tuple(LoadPoint("online", 1, count) for count in concurrencies))
+    variant = ConfigVariant("online", structs.replace(own, **changes))
+    return Candidate(variant, tuple(LoadPoint("online", 1, count) for count in concurrencies))
 
 
-def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
-    """`config` with what a candidate sets; `completed`, the server's own version of it, has instances."""
+def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: ConfigVariant) -> "ModelConfig":
+    """`config` with what a variant sets; `completed`, the server's own version of it, has instances."""
     changed = type(config)()
     changed.CopyFrom(config)
-    count = candidate.deployment.instances
+    count = variant.deployment.instances
     if len(changed.instance_group) == 1:
         changed.instance_group[0].count = count
     elif not changed.instance_group and [group.count for group in completed.instance_group] != [count]:
         changed.instance_group.add(count=count, kind=completed.instance_group[0].kind)
     if completed.max_batch_size > 1:
-        if candidate.scenario == "offline":
+        if variant.scenario == "offline":
             changed.ClearField("dynamic_batching")
         else:
             changed.dynamic_batching.SetInParent()
-            changed.dynamic_batching.preferred_batch_size[:] = candidate.deployment.preferred_batch_sizes
-            changed.dynamic_batching.max_queue_delay_microseconds = candidate.deployment.max_queue_delay_us
+            changed.dynamic_batching.preferred_batch_size[:] = variant.deployment.preferred_batch_sizes
+            changed.dynamic_batching.max_queue_delay_microseconds = variant.deployment.max_queue_delay_us
     return changed

@@ -1,11 +1,10 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is a configuration, a deployment for a scenario, with its possible load points. Its trial has
-probes, a few short passes at the load points where they help most. The most promising trials get more; the
-two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
-fresh passes, lowers a load that does not keep the budget, and leaves out what answers wrongly. The functions
-that measure are arguments, so a simulated server works too.
+A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
+few short passes at the load points where they help most. The most promising trials get more; the two best are
+the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
+lowers a load that does not keep the budget, and leaves out what answers wrongly.
 """
 
 import contextlib
@@ -26,10 +25,10 @@ from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, Ratio, Scenario, Search, Verdict
+from tritonproof.record.schema import ConfigVariant, Estimate, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
-from tritonproof.search.trials import OperatingPoint, Probe, Trial
+from tritonproof.search.trials import Measurer, OperatingPoint, RerunError, Trial
 from tritonproof.spec import OnProgress
 
 _CAPACITY_LOAD_FACTOR = 2.0
@@ -70,49 +69,40 @@ class Rerun:
         return [estimates.requests_per_s([part]) * batch for part in self.state.steady_parts]
 
 
-class RerunError(Exception):
-    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
-
-    def __init__(self, candidate: Candidate, error: ProofError) -> None:
-        self.candidate, self.error = candidate, error
-
-
 def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
-    probe: Probe,
-    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
+    measurer: Measurer,
     plan: MeasuringPlan,
     on_progress: OnProgress = lambda _text: None,
 ) -> tuple[Rerun, Search]:
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
-    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
-    the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
-    good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
-    in turns. If it raises RerunError, the next promising configuration takes that finalist's place.
-
-    Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
+    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds the
+    load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too good
+    on average, the reported figures come from fresh passes of the finalists. Leaves out what does not load,
+    cannot be measured or answers otherwise, even a finalist, for which the next promising configuration
+    steps in. Raises ProofError if all are left out.
     """
-    tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
+    tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
-        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
-    own_configuration = space.own_scenario, space.own_deployment
+        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, measurer)
+    own_variant = space.own_scenario, space.own_deployment
     attempts: list[list[Rerun]] = []
     while not attempts:
         best = trials.finalists(list(tried.values()), goal, _FINALISTS)
         measured = [trial for trial in tried.values() if not trial.error]
-        own = [trial for trial in measured if trial.candidate.configuration == own_configuration]
+        own = [trial for trial in measured if trial.candidate.variant == own_variant]
         if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
             best[1:] = own[:1]  # no other takes its place if it cannot be measured
         try:
-            attempts = _rerun_best(best, goal, measure_again, on_progress)
+            attempts = _rerun_best(best, goal, measurer, on_progress)
         except RerunError as failed:
             for candidate, trial in tried.items():
-                if candidate.configuration == failed.candidate.configuration:
+                if candidate.variant == failed.candidate.variant:
                     tried[candidate] = dataclasses.replace(trial, error=failed.error)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
@@ -120,11 +110,11 @@ def find_fastest(
     entry = Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
-        deployment=winner.operating_point.candidate.deployment,
+        deployment=winner.operating_point.candidate.variant.deployment,
         result=point_result(winner.state, plan),
         verdict=winner.verdict,
         lead=_lead(best_reruns),
-        configurations=len({trial.candidate.configuration for trial in measured}),
+        configurations=len({trial.candidate.variant for trial in measured}),
         pass_count=probe_count + sum(len(one.state.current.passes) for reruns in attempts for one in reruns),
         duration_s=0.0,
         config="",
@@ -133,35 +123,38 @@ def find_fastest(
     return winner, entry
 
 
-def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
+def _first_round(
+    space: SearchSpace, goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
+) -> list[Trial]:
     """A few passes of every candidate: first to find the number of instances, then their batching."""
     first: list[Trial] = []
-    seen: set[object] = set()
+    seen: set[ConfigVariant] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.configuration not in seen:  # else it is tried with other load points
-                seen.add(candidate.configuration)
+            if candidate.variant not in seen:  # else it is tried with other load points
+                seen.add(candidate.variant)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
-            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
-            first.append(trials.screen(trial, _PROBES[0], goal, probe))
+            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, measurer)
+            first.append(trials.screen(trial, _PROBES[0], goal, measurer))
 
     try_all(candidates.basic_candidates(space, goal))
-    online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
-    instances = online[0].candidate.deployment.instances if online else space.own_deployment.instances
+    dynamic = [trial for trial in first if trial.candidate.variant.scenario == "online"]
+    online = trials.most_promising(dynamic, goal)
+    instances = online[0].candidate.variant.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
-    try_all(candidate for candidate in varied if candidate.configuration not in seen)
+    try_all(candidate for candidate in varied if candidate.variant not in seen)
     return first
 
 
-def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
+def with_rates(candidate: Candidate, goal: SearchGoal, measurer: Measurer) -> Trial:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     levels, rung = candidate.sample_levels, 0
     probes: list[SteadyPart] = []
     try:
         while True:
-            probes.append(probe(OperatingPoint(candidate, rung)))
+            probes.append(measurer.probe(OperatingPoint(candidate, rung)))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
             if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
                 break
@@ -177,10 +170,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 
 
 def _rerun_best(
-    best: Sequence[Trial],
-    goal: SearchGoal,
-    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
-    on_progress: OnProgress,
+    best: Sequence[Trial], goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
 ) -> list[list[Rerun]]:
     """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
     budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
@@ -189,9 +179,9 @@ def _rerun_best(
     operating_points = [OperatingPoint(candidate, reading.rung) for candidate, reading in readings]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
-        points = " and ".join(f"{chosen.candidate.scenario} {chosen.point}" for chosen in operating_points)
+        points = " and ".join(f"{one.candidate.variant.scenario} {one.point}" for one in operating_points)
         on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
-        states = zip(operating_points, measure_again(operating_points), strict=True)
+        states = zip(operating_points, measurer.measure_again(operating_points), strict=True)
         attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
         lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
         if lighter[0] == operating_points[0]:
@@ -280,10 +270,10 @@ _CERTIFYING = 2
 
 @dataclass(frozen=True)
 class CandidateMeasurer:
-    """Measures the candidates of a search on a real server."""
+    """Measures the candidates of a search: loads each, and takes passes of the load generator."""
 
     goal: SearchGoal
-    load_candidate: Callable[[OperatingPoint], LoadJob]
+    prepare_job: Callable[[OperatingPoint], LoadJob]
     """Loads the candidate, unless it is loaded, and returns the job of the load point, with the seconds of
     one request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
@@ -296,12 +286,12 @@ class CandidateMeasurer:
     """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
 
     def probe(self, operating_point: OperatingPoint) -> SteadyPart:
-        """The steady part of one short pass. Answers are not verified, as it only gives a speed."""
+        """Take one short pass. Answers are not verified, as it only gives a speed."""
         candidate, point = operating_point.candidate, operating_point.point
         steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
         try:
-            job = self.load_candidate(operating_point)
-            queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
+            job = self.prepare_job(operating_point)
+            queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
             # Latencies beyond the budget need not be precise.
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
             least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
@@ -312,9 +302,8 @@ class CandidateMeasurer:
             raise
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        """Fresh passes at each operating point, for the whole budget of a rerun: half of them at each, then
-        the other half in reverse order, so that a drift of the machine affects all alike, and the last is not
-        loaded twice. Raises RerunError for the first that cannot be measured or answers wrongly."""
+        """Take half of the passes of a rerun at each point, then the others in reverse order, so that a drift
+        of the machine affects all alike, and the last is not loaded twice."""
         verified = {point: verifying(self.run_pass) for point in operating_points}
         turns = [(point, 1.0) for point in reversed(operating_points)]
         if len(operating_points) > 1:
@@ -322,20 +311,20 @@ class CandidateMeasurer:
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
             try:
-                job = self.load_candidate(operating_point)
+                job = self.prepare_job(operating_point)
                 steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
                 plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)
                 state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-                say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
+                say = functools.partial(self._say_rerun, operating_point.candidate.variant.scenario)
                 with self.hold_machine():
                     (state,) = sweep.sweep_points(
                         [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say
                     )
                 if state.error is not None:
                     raise state.error
-                checks = state.current.answers_under_load
-                if checks and (answers := merge_comparisons(checks)).wrong:
+                comparisons = state.current.answers_under_load
+                if comparisons and (answers := merge_comparisons(comparisons)).wrong:
                     what = f"{answers.wrong} of {answers.count} answers under load are wrong"
                     raise AccuracyError(what, where=f"{job}, sample {answers.sample}")
             except ProofError as error:

@@ -2,16 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import LoadPoint
+from tritonproof.measure.point_state import PointState
+from tritonproof.record.schema import ConfigVariant, LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
 
@@ -32,8 +34,21 @@ class OperatingPoint:
         return self.candidate.sample_levels[self.rung]
 
 
-Probe = Callable[[OperatingPoint], SteadyPart]
-"""Returns the steady part of one short pass; raises ProofError if the candidate does not load or fails."""
+class RerunError(Exception):
+    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
+
+    def __init__(self, candidate: Candidate, error: ProofError) -> None:
+        self.candidate, self.error = candidate, error
+
+
+class Measurer(Protocol):
+    """What a search asks of its server: a `CandidateMeasurer` of a real one, or a simulation."""
+
+    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
+        """Take one short pass. Raises ProofError if the candidate cannot be loaded or measured."""
+
+    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> Sequence[PointState]:
+        """Take fresh passes at each point, in turns. Raises RerunError for the first that fails."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +75,12 @@ class RungReading:
     """The latency at the goal's percentile."""
 
 
-def screen(trial: Trial, probe_count: int, goal: SearchGoal, probe: Probe) -> Trial:
+def screen(trial: Trial, probe_count: int, goal: SearchGoal, measurer: Measurer) -> Trial:
     """The trial with `probe_count` more passes, each where it helps most, or the error of one that failed."""
     for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
-            part = probe(OperatingPoint(trial.candidate, rung))
+            part = measurer.probe(OperatingPoint(trial.candidate, rung))
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
         trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, part)))
@@ -155,12 +170,12 @@ def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
-    """At most `count` of the most promising trials, of different configurations; all but the first seemed to
+    """At most `count` of the most promising trials, of different variants; all but the first seemed to
     keep the budget. If none could be measured, raises the error of wrong answers, else the first trial's."""
-    best: dict[object, Trial] = {}
+    best: dict[ConfigVariant, Trial] = {}
     for trial in most_promising(trials, goal):
         if not best or promise_of(trial, goal) > 0:
-            best.setdefault(trial.candidate.configuration, trial)
+            best.setdefault(trial.candidate.variant, trial)
     if not best:
         errors = [trial.error for trial in trials if trial.error]
         raise next((error for error in errors if isinstance(error, AccuracyError)), errors[0])

@@ -1,7 +1,6 @@
 """Which of a server's backends serves a case, whether it can, and which variables and options it needs."""
 
 import math
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from tritonproof.build.runtime_files import has_large_tensors
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.host.machine import tf32_environment
 from tritonproof.record.schema import Deployment
-from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
+from tritonproof.serve.server_spec import ServerKind, ServerSpec
 from tritonproof.spec import Case, Format
 
 TENSORRT_BACKEND = "tensorrt"
@@ -92,11 +91,3 @@ def engine_refusal(reads: str | None) -> NotAvailableError | None:
     built = built_by.version
     what = f"the server's TensorRT {reads} reads only its own engines, and {built} builds them here"
     return NotAvailableError(what, fix=f"install TensorRT {reads}; or use a server with TensorRT {built}")
-
-
-def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
-    """The version of a server's own TensorRT, by its image; None if unknown."""
-    if image is not None:
-        return image.tensorrt
-    # In NVIDIA's container this process has the image's variables too.
-    return os.environ.get("TRT_VERSION") if kind == "local" else None

@@ -161,22 +161,16 @@ _IDLE_CORES = 0.005
 """A server that uses fewer cores only waits: an idle Triton 2.51 took 0.001."""
 MAX_REFUSAL_CHARS = 200
 """Characters shown of a server's reason for a refusal."""
+LOADING_S = 900.0
+"""Seconds for loading a model, in which a TensorRT accelerator may build its engine."""
 REQUEST_S = 600.0
 """Seconds for an inference request: a volume takes a minute on few cores."""
+ANSWER_S = 10.0
+"""Seconds for unloading a model, or for any other answer; a healthy server takes milliseconds."""
+IDLE_S = 120.0
+"""Seconds for which a server that owes an answer may compute nothing, if its processes are visible: a backend
+without a library may load a model for ever, and a model may leave a request unanswered."""
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """How long a server may take to answer before it counts as hanging."""
-
-    loading_s: float = 900.0
-    """Seconds for loading a model, in which a TensorRT accelerator may build its engine."""
-    idle_s: float = 120.0
-    """Seconds for which a server that owes an answer may compute nothing, if its processes are visible: a
-    backend without a library may load a model for ever, and a model may leave a request unanswered."""
-    answer_s: float = 10.0
-    """Seconds for unloading a model, or for any other answer; a healthy server takes milliseconds."""
 
 
 class HangsError(ProofError):

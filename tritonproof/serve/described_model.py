@@ -9,15 +9,11 @@ from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import excerpt, one_line
 from tritonproof.serve.connection import MAX_VERSION_CHARS
+from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY
 from tritonproof.user_models.model_from_config import gpus_used, why_not_here
-from tritonproof.user_models.model_repository import (
-    RepositoryModel,
-    check_config,
-    check_name,
-    models_called_by,
-)
+from tritonproof.user_models.model_repository import RepositoryEntry, called_entries, check_config, check_name
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -27,9 +23,9 @@ if TYPE_CHECKING:
 class DescribedModel:
     """A model of an existing repository, as described by the server that has loaded it."""
 
-    model: RepositoryModel
-    called: tuple[RepositoryModel, ...]
-    """The repository's models that it calls, which were loaded before it."""
+    entry: RepositoryEntry
+    called: tuple[RepositoryEntry, ...]
+    """The entries of the models that it calls, which were loaded before it."""
     config: "ModelConfig"
     """The configuration, completed by the server."""
     versions: tuple[str, ...]
@@ -41,7 +37,7 @@ class DescribedModel:
 
     @property
     def called_names(self) -> tuple[str, ...]:
-        return tuple(model.name for model in self.called)
+        return tuple(entry.name for entry in self.called)
 
     @property
     def backend(self) -> str:
@@ -60,19 +56,19 @@ class DescribedModel:
 
 
 def load_model(
-    server: Server, model: RepositoryModel, models: Mapping[str, RepositoryModel], gpus: int = 1
+    server: Server, entry: RepositoryEntry, entries: Mapping[str, RepositoryEntry], gpus: int = 1
 ) -> DescribedModel:
-    """Load a model of the server's repository `models`, after the models that it calls; on a remote server it
-    must be loaded already. Raises NotAvailableError if the server lacks a backend or a GPU, or the model is
-    not on all of several `gpus`, and ProofError if it or one of its versions does not load."""
-    if model.problem:
-        raise ProofError(model.problem)
-    called = tuple(models_called_by(model, models))
+    """Load a model of the server's repository `entries`, after the models that it calls; on a remote server
+    it must be loaded already. Raises NotAvailableError if the server lacks a backend or a GPU, or the model
+    is not on all of several `gpus`, and ProofError if it or one of its versions does not load."""
+    if entry.problem:
+        raise ProofError(entry.problem)
+    called = tuple(called_entries(entry, entries))
     started = time.monotonic()
-    for part in () if server.spec.is_remote else (*called, model):
+    for part in () if server.spec.is_remote else (*called, entry):
         assert part.folder is not None
         if server.device is not None and (reason := why_not_here(part, server.device)) is not None:
-            calls = "" if part is model else f"{model.name} calls {part.name}, and "
+            calls = "" if part is entry else f"{entry.name} calls {part.name}, and "
             raise NotAvailableError(f"{calls}{reason}")
         name = (part.config and part.config.default_model_filename) or "model.py"
         if part.backend == "python" and not strict_glob(part.folder, f"*/{name}"):
@@ -80,23 +76,23 @@ def load_model(
             fix = f"put it into the folder of a version: {part.folder / '1' / excerpt(name)}"
             what = f"{part.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=part.folder, fix=fix)
-        server.load_folder(part.folder)
+        load_folder(server, part.folder)
     loading_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
-    versions = _versions(server, model)
-    config, is_reported = model_config_of(server, model.name)
+    versions = _versions(server, entry)
+    config, is_reported = model_config_of(server, entry.name)
     configs = [config, *(model_config_of(server, part.name)[0] for part in called if gpus > 1)]
     if gpus > 1 and (used := gpus_used(configs)) not in (None, gpus):
-        what = f"{model.name} has instances on {used} GPUs, and not on {gpus}"
+        what = f"{entry.name} has instances on {used} GPUs, and not on {gpus}"
         raise NotAvailableError(what, fix="leave --gpus out, or change its instance groups")
     unreported = [] if is_reported else ["configuration"]
-    question = f"what it has counted of {model.name}"
-    if server.spec.is_remote and server.query(question, "get_inference_statistics", model.name) is None:
+    question = f"what it has counted of {entry.name}"
+    if server.spec.is_remote and server.query(question, "get_inference_statistics", entry.name) is None:
         unreported.append("statistics")
-    return DescribedModel(model, called, config, versions, loading_s, tuple(unreported))
+    return DescribedModel(entry, called, config, versions, loading_s, tuple(unreported))
 
 
-def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
-    """The models by these `names`, or else all that a server has loaded, sorted, each with its configuration.
+def list_entries(server: Server, names: Sequence[str] = ()) -> list[RepositoryEntry]:
+    """Entries of the models by these `names`, or else of all that a server has loaded, with configurations.
     Raises SetupError if there are none or the server does not say, InputError for an impossible name."""
     where = f"--triton {server.spec}"
     try:
@@ -105,14 +101,14 @@ def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryMod
             fix = "name those that are to be proven: --repository remote:NAME,NAME"
             raise SetupError("the server does not list its models", where=where, fix=fix)
         # MLServer writes State.READY.
-        ready = {entry.name for entry in index or () if entry.state.removeprefix("State.") == "READY"}
+        ready = {indexed.name for indexed in index or () if indexed.state.removeprefix("State.") == "READY"}
         names = sorted(names or ready)
         if not names:
             fix = "load the models there; a server that somebody else runs is left as it is"
             raise SetupError("the server has no model loaded", where=where, fix=fix)
         for name in names:
             check_name(name, where)
-        return [RepositoryModel(name, None, model_config_of(server, name)[0]) for name in names]
+        return [RepositoryEntry(name, None, model_config_of(server, name)[0]) for name in names]
     except InputError:
         raise
     except ProofError as error:
@@ -149,25 +145,26 @@ def _by_metadata(server: Server, name: str) -> "ModelConfig":
     is_batched = all(tensor.shape[:1] == [ANY] for tensor in (*metadata.inputs, *metadata.outputs))
     config = pb.ModelConfig(name=name, platform=metadata.platform or "unknown")
     config.max_batch_size = 8 if is_batched else 0  # the server does not say how large
-    for tensors, entries in ((metadata.inputs, config.input), (metadata.outputs, config.output)):
+    for tensors, declared in ((metadata.inputs, config.input), (metadata.outputs, config.output)):
         for tensor in tensors:
             kind = pb.DataType.Value(f"TYPE_{'STRING' if tensor.datatype == 'BYTES' else tensor.datatype}")
-            entries.add(name=tensor.name, data_type=kind, dims=tensor.shape[is_batched:])
+            declared.add(name=tensor.name, data_type=kind, dims=tensor.shape[is_batched:])
     return cast("ModelConfig", config)
 
 
-def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
+def _versions(server: Server, entry: RepositoryEntry) -> tuple[str, ...]:
     """The versions that are ready. Raises ProofError with the server's reason if one does not load."""
-    entries = [entry for entry in _index(server) or () if entry.name == model.name and entry.version]
-    if not entries and server.spec.is_remote:
-        metadata = server.query(f"which versions {model.name} has", "get_model_metadata", model.name)
+    index = [indexed for indexed in _index(server) or () if indexed.name == entry.name and indexed.version]
+    if not index and server.spec.is_remote:
+        metadata = server.query(f"which versions {entry.name} has", "get_model_metadata", entry.name)
         versions = metadata.versions if metadata else ()
         return tuple(one_line(version, MAX_VERSION_CHARS) for version in versions)
-    for entry in entries:
-        if entry.state == "UNAVAILABLE" and entry.reason not in ("", "unloaded"):
-            what = f"version {entry.version} of {model.name} does not load: {entry.reason}{server.log_tail()}"
-            raise ProofError(what, where=model.folder and model.folder / entry.version)
-    ready = [one_line(entry.version, MAX_VERSION_CHARS) for entry in entries if entry.state == "READY"]
+    for indexed in index:
+        if indexed.state == "UNAVAILABLE" and indexed.reason not in ("", "unloaded"):
+            why = f"{indexed.reason}{server.log_tail()}"
+            what = f"version {indexed.version} of {entry.name} does not load: {why}"
+            raise ProofError(what, where=entry.folder and entry.folder / indexed.version)
+    ready = [one_line(indexed.version, MAX_VERSION_CHARS) for indexed in index if indexed.state == "READY"]
     if not ready:
-        raise ProofError(f"no version of {model.name} is ready{server.log_tail()}", where=model.folder)
+        raise ProofError(f"no version of {entry.name} is ready{server.log_tail()}", where=entry.folder)
     return tuple(sorted(ready, key=lambda version: (len(version), version)))  # numbers, by their value

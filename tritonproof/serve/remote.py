@@ -13,6 +13,7 @@ from tritonproof.base.errors import SetupError
 from tritonproof.base.sanitize import one_line
 from tritonproof.serve import connection
 from tritonproof.serve.connection import client_error_type, error_text
+from tritonproof.serve.loading import refused_models
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -43,12 +44,12 @@ def _unload(server: Server, is_ours: Callable[[str], bool]) -> None:
             server.unload(name)
 
 
-def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
+def connect(spec: ServerSpec) -> Server:
     """A remote server of the Open Inference Protocol. Raises SetupError if none answers."""
-    client = connection.grpc_client(spec.location, spec.access)
+    client, limit_s = connection.grpc_client(spec.location, spec.access), connection.ANSWER_S
     try:
-        if client.is_server_ready(client_timeout=answer_s):
-            metadata = client.get_server_metadata(client_timeout=answer_s)
+        if client.is_server_ready(client_timeout=limit_s):
+            metadata = client.get_server_metadata(client_timeout=limit_s)
             # A Triton has the name that its --id gives it; other servers have their program's.
             is_triton = metadata.name == "triton" or "model_configuration" in metadata.extensions
             version = metadata.version if is_triton else f"{metadata.name} {metadata.version}"
@@ -56,7 +57,7 @@ def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
             return Server(spec, spec.location, version, None, client)
         problem = "the server is not ready"
     except client_error_type() as error:
-        problem = f"no server of the Open Inference Protocol answers ({error_text(error, answer_s)})"
+        problem = f"no server of the Open Inference Protocol answers ({error_text(error, limit_s)})"
     client.close()
     tls = "grpcs://HOST:PORT if it takes TLS, with --triton-ca FILE for an authority of your own"
     raise SetupError(problem, where=f"--triton {spec}", fix=f"give its gRPC port (8001 by default), or {tls}")
@@ -71,9 +72,9 @@ def check_accepts_models(spec: ServerSpec) -> None:
     with contextlib.closing(server.client):
         try:
             # No model has this name, so nothing is unloaded.
-            server.client.unload_model(f"none{_new_suffix()}", client_timeout=server.timeouts.answer_s)
+            server.client.unload_model(f"none{_new_suffix()}", client_timeout=connection.ANSWER_S)
         except client_error_type() as error:
-            if (refusal := server.refused_models(error)) is not None:
+            if (refusal := refused_models(spec, error)) is not None:
                 raise refusal from error
 
 

@@ -13,6 +13,8 @@ from tritonproof.host import machine
 from tritonproof.host.machine import version_of
 from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates, headers_in
 
+ServerKind = Literal["embedded", "local", "docker", "remote"]
+"""From PyPI's wheel; a program on this machine; in a container; run by somebody else."""
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
 
@@ -88,16 +90,16 @@ class ContainerImage:
 
 
 def libraries(
-    triton: str, image: ContainerImage | None, tensorrt: str | None, backends: Path | None = None
+    kind: ServerKind, triton: str, image: ContainerImage | None, backends: Path | None = None
 ) -> dict[str, str]:
     """The known versions of the libraries in a server's native backends, by their names on PyPI, from the
-    release of its image, or else of the `triton` that it reports; `tensorrt` reads its engines. A server on
-    this machine may have other libraries, which its `backends` show."""
+    release of its image, or else of the `triton` that it reports. A server on this machine may have other
+    libraries, which its `backends` show."""
     release = release_of(image, triton)
     versions = {
         "onnxruntime": release.onnxruntime if release else None,
         "torch": release.torch if release else None,
-        "tensorrt": tensorrt,
+        "tensorrt": tensorrt_of(kind, image),
     }
     if backends is not None:
         files = {"onnxruntime": "onnxruntime/libonnxruntime.so", "torch": "pytorch/libtorch_cpu.so"}
@@ -125,6 +127,14 @@ def release_of(image: ContainerImage | None, triton: str) -> Release | None:
     return next((entry for entry in RELEASES if entry.triton == triton), None)
 
 
+def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
+    """The version of a server's own TensorRT, by its image; None if unknown."""
+    if image is not None:
+        return image.tensorrt
+    # In NVIDIA's container this process has the image's variables too.
+    return os.environ.get("TRT_VERSION") if kind == "local" else None
+
+
 def client_memory_options(name: str | None) -> list[str]:
     """The options that let a release's clients use shared memory; an unknown release counts as the newest."""
     return [f"{CLIENT_MEMORY_OPTION}=true"] if name is None or name >= _CLIENT_MEMORY_OPTION_SINCE else []
@@ -148,8 +158,6 @@ def why_unsupported(name: str, compute_capability: tuple[int, int] | None) -> st
     return None
 
 
-ServerKind = Literal["embedded", "local", "docker", "remote"]
-"""From PyPI's wheel; a program on this machine; in a container; run by somebody else."""
 EMBEDDED_TRITON = "2.51.0"
 """The version of the Triton in nvidia-pytriton 0.7.0, which pyproject.toml pins."""
 TRITON_VARIABLE = "TRITONPROOF_TRITON"

@@ -13,7 +13,7 @@ from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import Arrays, Format, Metric, Model, ServingProfile, Tensor, Tolerance
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.metrics import metric_of
-from tritonproof.user_models.model_repository import RepositoryModel
+from tritonproof.user_models.model_repository import RepositoryEntry
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -56,7 +56,7 @@ AS_IS = Format(
 """The format of a model of --repository, which is served as it is."""
 
 
-def as_model(entry: RepositoryModel) -> Model:
+def as_model(entry: RepositoryEntry) -> Model:
     """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
     from tritonclient.grpc import model_config_pb2 as pb
 
@@ -69,7 +69,7 @@ def is_complete(config: "ModelConfig | None") -> bool:
     return config is not None and bool(config.input and config.output)
 
 
-def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryModel] = ()) -> Model:
+def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryEntry] = ()) -> Model:
     """The model with a configuration's settings. An ensemble's exchange is also that of `called` models."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
@@ -126,7 +126,7 @@ def sequences_at_once(config: "ModelConfig") -> int:
     return instances * max(1, deployment.max_batch_size if oldest is None else oldest)
 
 
-def why_not_here(entry: RepositoryModel, device: spec.Device) -> str | None:
+def why_not_here(entry: RepositoryEntry, device: spec.Device) -> str | None:
     """Why a device cannot run the model according to its configuration; None if it can."""
     from tritonclient.grpc import model_config_pb2 as pb
 
@@ -159,11 +159,11 @@ def with_labels(model: Model, options: LabelOptions) -> Model:
     )
 
 
-def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
+def _tensor(declared: Any, *, optional: bool = False) -> Tensor:
     from tritonclient.grpc import model_config_pb2 as pb
 
-    name = pb.DataType.Name(entry.data_type).removeprefix("TYPE_")
-    return Tensor(entry.name, "BYTES" if name == "STRING" else name, tuple(entry.dims), optional)
+    name = pb.DataType.Name(declared.data_type).removeprefix("TYPE_")
+    return Tensor(declared.name, "BYTES" if name == "STRING" else name, tuple(declared.dims), optional)
 
 
 def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:

@@ -44,8 +44,8 @@ _BACKEND_BY_FILE = {
 
 
 @dataclass(frozen=True)
-class RepositoryModel:
-    """A model's folder in a repository, or a model that a server has loaded."""
+class RepositoryEntry:
+    """A model in a repository, its folder with its configuration; or one that a server has loaded."""
 
     name: str
     """The name of the model on the server, and of its folder."""
@@ -75,8 +75,8 @@ class RepositoryModel:
         return next((backend for name, backend in _BACKEND_BY_FILE.items() if name in names), "")
 
 
-def models_in(root: Path, where: str) -> list[RepositoryModel]:
-    """The models of the repository `root`, which the option `where` names, sorted by name. Raises InputError
+def entries_in(root: Path, where: str) -> list[RepositoryEntry]:
+    """The entries of the repository `root`, which the option `where` names, sorted by name. Raises InputError
     for any other folder, and for a model whose name no record can have."""
     with readable("the repository", where, _FIX):
         if not root.is_dir():
@@ -92,14 +92,14 @@ def models_in(root: Path, where: str) -> list[RepositoryModel]:
     if not folders:
         fix = "give a folder with one for each model, which has config.pbtxt or version folders 1, 2, ..."
         raise InputError("no model lies in this folder", where=where, fix=fix)
-    models = []
+    entries = []
     for folder in folders:
         check_name(folder.name, str(folder))
         try:
-            models.append(RepositoryModel(folder.name, folder, read_config(folder / CONFIG_FILE)))
+            entries.append(RepositoryEntry(folder.name, folder, read_config(folder / CONFIG_FILE)))
         except ProofError as error:
-            models.append(RepositoryModel(folder.name, folder, None, str(error)))
-    return models
+            entries.append(RepositoryEntry(folder.name, folder, None, str(error)))
+    return entries
 
 
 def check_name(name: str, where: str) -> None:
@@ -109,31 +109,31 @@ def check_name(name: str, where: str) -> None:
         raise InputError(f"a model is called {excerpt(name)!r}", where=where, fix=fix)
 
 
-def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryModel]) -> list[RepositoryModel]:
-    """The models of a repository that `model` calls, and those that they call in turn, the last found first.
-    An ensemble names them in its configuration, a Python model in texts of its code or parameters."""
-    called: dict[str, RepositoryModel] = {}
-    pending = [model]
+def called_entries(entry: RepositoryEntry, entries: Mapping[str, RepositoryEntry]) -> list[RepositoryEntry]:
+    """The `entries` of the models that a model calls, and of those that they call in turn, the last found
+    first. An ensemble names them in its configuration, a Python model in texts of its code or parameters."""
+    called: dict[str, RepositoryEntry] = {}
+    pending = [entry]
     while pending:
-        names = _names_in(pending.pop()) - called.keys() - {model.name}
-        fresh = {name: model for name, model in models.items() if name in names}
+        names = _names_in(pending.pop()) - called.keys() - {entry.name}
+        fresh = {name: other for name, other in entries.items() if name in names}
         called |= fresh
         pending += fresh.values()
     return list(called.values())[::-1]
 
 
-def _names_in(model: RepositoryModel) -> set[str]:
+def _names_in(entry: RepositoryEntry) -> set[str]:
     """All texts of a model that may be names of models that it calls."""
-    if model.is_ensemble:
-        assert model.config is not None
-        return {step.model_name for step in model.config.ensemble_scheduling.step}
-    if model.backend != "python" or model.folder is None:
+    if entry.is_ensemble:
+        assert entry.config is not None
+        return {step.model_name for step in entry.config.ensemble_scheduling.step}
+    if entry.backend != "python" or entry.folder is None:
         return set()
     names = set[str]()
-    if model.config is not None:
-        names |= {parameter.string_value for parameter in model.config.parameters.values()}
-    with readable("the model's folder", model.folder, _FIX):
-        for path in sorted(strict_walk(model.folder, follow_links=True)):
+    if entry.config is not None:
+        names |= {parameter.string_value for parameter in entry.config.parameters.values()}
+    with readable("the model's folder", entry.folder, _FIX):
+        for path in sorted(strict_walk(entry.folder, follow_links=True)):
             if path.suffix == ".py":
                 source = read_bytes(path, "the model's code", "take it out of the model's folder")
                 names |= set(re.findall(r"(?<=[\"'])[\w.-]+(?=[\"'])", source.decode(errors="replace")))
@@ -168,13 +168,13 @@ def read_config(path: Path) -> "ModelConfig | None":
     return config
 
 
-def link_repository(models: Iterable[RepositoryModel], folder: Path) -> Path:
-    """Make a repository of the models in the empty `folder`, and return it. A model's folder has links to its
-    files: Python writes bytecode beside code, and Triton's stub cannot be told not to."""
-    for model in models:
-        if model.folder is not None:
-            with readable("the model's folder", model.folder, _FIX):
-                _link_tree(model.folder, folder / model.name)
+def link_repository(entries: Iterable[RepositoryEntry], folder: Path) -> Path:
+    """Make a repository of the entries in the empty `folder`, and return it. A model's folder has links to
+    its files: Python writes bytecode beside code, and Triton's stub cannot be told not to."""
+    for entry in entries:
+        if entry.folder is not None:
+            with readable("the model's folder", entry.folder, _FIX):
+                _link_tree(entry.folder, folder / entry.name)
     return folder
 
 

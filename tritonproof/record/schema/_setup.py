@@ -2,7 +2,7 @@
 all fields of records, among them an estimate with its interval."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -177,6 +177,14 @@ class Deployment(Struct, frozen=True):
     choice: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
     prefer_nhwc: bool = False
     """Whether ONNX Runtime puts the channels last in convolutions on a GPU."""
+
+
+class ConfigVariant(NamedTuple):
+    """A variant of a model's configuration, as Model Analyzer calls it. Those of one build differ in the
+    scenario, which decides whether there is dynamic batching, and in the deployment."""
+
+    scenario: Scenario
+    deployment: Deployment
 
 
 class Build(Struct, frozen=True):
