@@ -22,8 +22,9 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.host.targets import CPU
-from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.passes import LoadJob, Pass, SteadyPart, cut_closed_loop, cut_open_loop
 from tritonproof.measure.plan import WINDOWS
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import (
@@ -224,6 +225,11 @@ def expected_answers(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits =
     return ExpectedAnswers({"": expect(ids, outputs)}, limits)
 
 
+def terms(points: int = 1) -> ComparisonTerms:
+    """The terms of a point among so many."""
+    return ComparisonTerms("HEAD~1", allowed_slowdown=0.03, compared_points=points)
+
+
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0, **changes: Any) -> LoadJob:
     """A job of the toy model without a server."""
     data = InputData(["toy-000"], samples().read([0]))
@@ -234,11 +240,10 @@ def closed_loop(latencies_s: np.ndarray, length_s: float, **changes: Any) -> Pas
     """Clients that each send a request once the previous one is answered; latencies are [clients, requests].
     Requests still running at the end are not recorded."""
     latencies = np.round(latencies_s * 1e9).astype(np.int64)
-    ends, windows = np.cumsum(latencies, axis=1), (_OPENED, _OPENED + round(length_s * 1e9))
-    ended = ends <= length_s * 1e9
-    starts = ends - latencies
-    cut = closed_loop_pass(starts[ended] + _OPENED, ends[ended] + _OPENED, windows, len(latencies_s))
-    return _on_idle_machine(cut, changes)
+    ends, windows = _OPENED + np.cumsum(latencies, axis=1), (_OPENED, _OPENED + round(length_s * 1e9))
+    ended = ends <= windows[1]
+    starts, ends = (ends - latencies)[ended], ends[ended]
+    return _on_idle_machine(cut_closed_loop(starts, ends, windows, len(latencies_s)), starts, ends, changes)
 
 
 def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **changes: Any) -> Pass:
@@ -246,23 +251,25 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **change
     order = np.arange(len(offsets_s))
     ends = np.maximum.accumulate(offsets_s - order * service_s) + (order + 1) * service_s
     ended = ends <= length_s
-    offsets = np.round(offsets_s * 1e9).astype(np.int64)
-    answers, windows = np.round(ends * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
-    cut = open_loop_pass(offsets[ended] + _OPENED, answers[ended] + _OPENED, windows, offsets)
-    return _on_idle_machine(cut, changes)
+    offsets, windows = np.round(offsets_s * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
+    starts, answers = _OPENED + offsets[ended], _OPENED + np.round(ends[ended] * 1e9).astype(np.int64)
+    return _on_idle_machine(cut_open_loop(starts, answers, windows, offsets), starts, answers, changes)
 
 
-def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
+def _on_idle_machine(steady: SteadyPart, starts: np.ndarray, ends: np.ndarray, changes: Any) -> Pass:
     """The pass with these changes, on an otherwise idle machine."""
     window_s = changes.get("window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
     usual: dict[str, Any] = {
+        "all_latencies_ms": (ends - starts)[np.argsort(ends, kind="stable")] / 1e6,
+        "under_load_s": float(ends.max() - starts.min()) / 1e9,
         "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
+        "gpu": None,
         "elapsed_s": elapsed_s,
         "window_s": window_s,
     }
-    return dataclasses.replace(cut, **(usual | changes))
+    return Pass(steady, **(usual | changes))
 
 
 @dataclass

@@ -11,7 +11,6 @@ from msgspec import structs
 from tests import sample_records, toy
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.in_turns import Turns, is_done, take_turns
-from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
@@ -72,13 +71,9 @@ def measure(
     request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1, batch: int = 1
 ) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of passes of the load generator too."""
-    job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
-    server, process = toy.SimulatedServer(), cast(Any, Process())
-
-    def run_pass(job: LoadJob, _window_s: float) -> Pass:
-        return replace(server.run_pass(job, 0.12), failed_attempts=("killed",) * (not server.calls[1:]))
-
-    cold = [job] * is_cold
+    job, process = toy.job(LoadPoint("offline", batch, 1), request_s=request_s), cast(Any, Process())
+    server = toy.SimulatedServer(changes=lambda _job, number: {"failed_attempts": ("killed",) * (not number)})
+    run_pass, cold = server.run_pass, [job] * is_cold
     turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
     return turns, len(server.calls)
 

@@ -7,15 +7,15 @@ import pytest
 from scipy import signal, stats
 
 from tritonproof.measure import estimates
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.stopping import PASSES_TO_BELIEVE_AN_INTERVAL, MeasuringPlan
 
 TRIALS = 400
 
 
-def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[Pass]:
+def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[SteadyPart]:
     """Passes of one client without gaps."""
-    return [Pass(len(of_pass), float(of_pass.sum()) / 1e3, of_pass) for of_pass in latencies_ms]
+    return [SteadyPart(len(of_pass), float(of_pass.sum()) / 1e3, of_pass) for of_pass in latencies_ms]
 
 
 @pytest.mark.parametrize("warm_up", [0, 30, 100])

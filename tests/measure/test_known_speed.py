@@ -74,8 +74,7 @@ def test_alarms_separate_equal_and_slower_builds(
 ) -> None:
     plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
     comparisons = [
-        timed_server.compare(tmp_path / str(number), slowdown, point, plan, allowed_slowdown=0.03)
-        for number in range(repeats)
+        timed_server.compare(tmp_path / str(number), slowdown, point, plan) for number in range(repeats)
     ]
     assert fewest <= sum(comparison.verdict == "failed" for comparison in comparisons) <= most, comparisons
 

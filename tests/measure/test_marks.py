@@ -9,7 +9,7 @@ from msgspec import structs
 from tests import sample_records
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_result import cpu_use
 from tritonproof.record.schema import COMPONENTS, CpuUse
 
@@ -95,6 +95,6 @@ def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> No
 def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
-    passes = [Pass(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
-    marks = marks_of_schedule(passes, slip_ms, sample_records.estimate(latency_ms))
+    parts = [SteadyPart(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
+    marks = marks_of_schedule(parts, slip_ms, sample_records.estimate(latency_ms))
     assert [mark.code for mark in marks] == found

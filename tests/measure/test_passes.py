@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import present
 from tritonproof.measure import estimates
-from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.passes import SteadyPart, cut_closed_loop, cut_open_loop
 
 Service = Callable[[np.random.Generator], float]
 
@@ -32,7 +32,7 @@ def simulate(
     instances: int = 1,
     start_up: float = 1.0,
     seed: int = 0,
-) -> Pass:
+) -> SteadyPart:
     """A closed loop: each client sends its next request when it has its answer. Each instance of the server
     takes whole groups of waiting requests, in order, and ends them at once. The first group takes `start_up`
     times as long. Requests in flight at the close are not recorded."""
@@ -56,19 +56,19 @@ def simulate(
     starts, ends = (np.array(times) * 1e9 for times in zip(*records, strict=True))
     order = np.random.default_rng(0).permutation(np.flatnonzero(ends <= length_s * 1e9))
     starts, ends = starts[order].astype(np.int64), ends[order].astype(np.int64)
-    return closed_loop_pass(starts, ends, (0, int(length_s * 1e9)), concurrency)
+    return cut_closed_loop(starts, ends, (0, int(length_s * 1e9)), concurrency)
 
 
-def simulated(passes: int, service: Service, length_s: float, **server: Any) -> list[Pass]:
-    """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
+def simulated(passes: int, service: Service, length_s: float, **server: Any) -> list[SteadyPart]:
+    """Those of independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
     lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
     return [simulate(service, length, seed=seed, **server) for seed, length in enumerate(lengths)]
 
 
-def requests(*times_ms: tuple[float, float], closed_ms: float, clients: int) -> Pass:
-    """A pass written by hand."""
+def requests(*times_ms: tuple[float, float], closed_ms: float, clients: int) -> SteadyPart:
+    """That of a pass written by hand."""
     starts, ends = (np.array([round(t * 1e6) for t in side]) for side in zip(*times_ms, strict=True))
-    return closed_loop_pass(starts, ends, (0, round(closed_ms * 1e6)), clients)
+    return cut_closed_loop(starts, ends, (0, round(closed_ms * 1e6)), clients)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def requests(*times_ms: tuple[float, float], closed_ms: float, clients: int) -> 
 def test_throughput_matches_simulated_server(
     truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
 ) -> None:
-    passes = simulated(300, service, length_s, **server)
+    parts = simulated(300, service, length_s, **server)
     # The standard error of 300 passes is at most a quarter of a percent in each case.
-    assert estimates.requests_per_s(passes) == pytest.approx(truth_per_s, rel=0.01)
+    assert estimates.requests_per_s(parts) == pytest.approx(truth_per_s, rel=0.01)
 
 
 @pytest.mark.parametrize("server", [{}, {"concurrency": 4, "instances": 4}], ids=["1 client", "4 clients"])
@@ -98,14 +98,14 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
     def service(generator: np.random.Generator) -> float:
         return 0.06 if generator.random() < 0.02 else 0.005
 
-    passes = simulated(1500, service, 0.36, **server)
+    parts = simulated(1500, service, 0.36, **server)
 
-    latencies_ms = np.concatenate([one_pass.latencies_ms for one_pass in passes])
+    latencies_ms = np.concatenate([part.latencies_ms for part in parts])
     # Three standard errors of one client's share are 7 %.
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
     if server:  # with four clients the standard error is 0.23 %
         mean_s = 0.02 * 0.06 + 0.98 * 0.005 + GAP_S
-        assert estimates.requests_per_s(passes) == pytest.approx(4 / mean_s, rel=0.01)
+        assert estimates.requests_per_s(parts) == pytest.approx(4 / mean_s, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_steady_part_excludes_start_up_and_tail(
 
 def scheduled(
     due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
-) -> Pass:
-    """A scheduled pass written by hand; the record omits later requests that are due."""
+) -> SteadyPart:
+    """That of a scheduled pass written by hand; the record omits later requests that are due."""
     offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
     windows = (10**15, 10**15 + round(closed_ms * 1e6))
-    return open_loop_pass(starts + 10**15, ends + 10**15, windows, offsets)
+    return cut_open_loop(starts + 10**15, ends + 10**15, windows, offsets)
 
 
 def test_latencies_count_from_due_times() -> None:

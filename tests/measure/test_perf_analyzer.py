@@ -51,10 +51,14 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass, monkeypatch:
     monkeypatch.setattr(processor_use, "start_cpu_clock", lambda _pid: read_cpu)
     monkeypatch.setattr(perf_analyzer, "read_profile", lambda path: read_cpu.called and read_profile(path))
     one_pass = take_pass()
-    assert estimates.requests_per_s([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
+    assert estimates.requests_per_s([one_pass.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert one_pass.cpu.children_s > 0
     assert one_pass.failed_attempts == ()
+    starts_ns, ends_ns = np.array([[0, 10, 20], [90, 50, 70]]) * 10**6
+    monkeypatch.setattr(perf_analyzer, "read_profile", lambda _path: (starts_ns, ends_ns, (0, 10**8)))
+    one_pass = take_pass()
+    assert (one_pass.all_latencies_ms.tolist(), one_pass.under_load_s) == ([40, 50, 90], 0.09), "by answer"
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 40 * 40 * 4), (2, 2 * 4 * 4 * 4)])
@@ -98,7 +102,7 @@ def test_command_names_model_server_and_point(take_pass: TakePass, analyzer: Fak
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 def test_rate_is_sent_by_schedule(take_pass: TakePass, analyzer: FakePerfAnalyzer, arrivals: Any) -> None:
-    one_pass = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals))
+    steady = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals)).steady
 
     arguments = analyzer.calls[0]["arguments"]
     assert "--async" in arguments
@@ -106,8 +110,8 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, analyzer: FakePerfAnalyze
     gaps_ms = np.array(analyzer.calls[0]["intervals_us"]) / 1e3
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
-    assert one_pass.latencies_ms == pytest.approx(np.full(len(one_pass.latencies_ms), LATENCY_MS))
-    assert one_pass.slips_ms == pytest.approx(np.zeros(len(one_pass.latencies_ms)), abs=1e-3)
+    assert steady.latencies_ms == pytest.approx(np.full(len(steady.latencies_ms), LATENCY_MS))
+    assert steady.slips_ms == pytest.approx(np.zeros(len(steady.latencies_ms)), abs=1e-3)
     gaps_us = perf_analyzer.schedule_us(LoadPoint("online", 1, 0, 60_000.0, arrivals), 1.0)
     assert gaps_us.mean() == pytest.approx(1e6 / 60_000, rel=0.015), "not whole microseconds"
     assert gaps_us.min() >= 1
@@ -129,7 +133,7 @@ def test_damaged_pass_is_repeated_and_noted(
 
     one_pass = take_pass(server=server)
 
-    assert estimates.requests_per_s([one_pass]) == pytest.approx(400, rel=1e-6)
+    assert estimates.requests_per_s([one_pass.steady]) == pytest.approx(400, rel=1e-6)
     (text,) = one_pass.failed_attempts
     assert named in text
     assert len(analyzer.calls) == 2
@@ -166,7 +170,7 @@ def test_window_grows_unless_load_delays_it(
     one_pass = take_pass()
     assert analyzer.windows_ms() == windows_ms
     assert (1e3 * one_pass.window_s, len(one_pass.failed_attempts)) == (windows_ms[-1], len(windows_ms) - 1)
-    assert one_pass.duration_s > 5.0, "also of one that stood still"
+    assert one_pass.steady.duration_s > 5.0, "also of one that stood still"
 
 
 @pytest.mark.parametrize(

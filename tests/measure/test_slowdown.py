@@ -22,8 +22,8 @@ from tritonproof.reports.speed_text import speed_failures
 def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
-    plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", toy.terms())
+    plan = MeasuringPlan(budget_s=budget_s)
     return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
 
 
@@ -101,15 +101,14 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = AnswerComparison(9, 1)
     server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers_under_load": wrong})
-    first_loading = sweep.PAIRS_PER_LOADING
-    outcome = measured(server, is_done=lambda one: len(one.passes) > first_loading, reload=lambda: None)
+    most = sweep.PAIRS_PER_LOADING
+    outcome = measured(server, is_done=lambda one: len(one.current.passes) > most, reload=lambda: None)
     assert outcome.answers_under_load == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
     """Pairs with this speed beside another build's of 1, among so many points."""
-    plan = MeasuringPlan(compared_points=points)
-    return compare_pairs([speed] * pairs, [1.0] * pairs, plan, 60.0)
+    return compare_pairs([speed] * pairs, [1.0] * pairs, toy.terms(points), 60.0)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +131,7 @@ def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verd
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    other = MeasuringPlan(compared_points=points)
-    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, other)]
+    counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, toy.terms(points))]
     assert counts == looks
 
 
@@ -145,7 +143,6 @@ def test_proven_points_leave_their_share_to_the_others() -> None:
 
 
 REQUESTS, PAIRS = 150, 100
-OF_FOUR = MeasuringPlan(compared_points=4)
 
 
 def with_tail(generator: np.random.Generator, slow: float, factor: float) -> SpeedComparison:
@@ -162,10 +159,10 @@ def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Spe
 
     def settled(count: int) -> bool:
         p99_ms = current_ms[:count], baseline_ms[:count]
-        return is_settled(current[:count], baseline[:count], OF_FOUR, p99_ms)
+        return is_settled(current[:count], baseline[:count], toy.terms(4), p99_ms)
 
     count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
-    comparison = compare_pairs(current[:count], baseline[:count], OF_FOUR, 60.0)
+    comparison = compare_pairs(current[:count], baseline[:count], toy.terms(4), 60.0)
     return with_p99(comparison, current_ms[:count], baseline_ms[:count])
 
 

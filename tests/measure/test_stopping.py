@@ -31,7 +31,7 @@ def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
     wobble = [1.0, 1.01] * count
     current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
     baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return dataclasses.replace(current, baseline=baseline.current)
+    return dataclasses.replace(current, baseline=baseline.current, terms=toy.terms())
 
 
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3

@@ -81,8 +81,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 
 def test_components_are_shares_of_average_latency() -> None:
-    load_pass = toy.closed_loop(np.full((1, 20), 0.01), 0.1)
-    shares = components([load_pass], sample_records.estimate(7.0))
+    shares = components([toy.closed_loop(np.full((1, 20), 0.01), 0.1)], sample_records.estimate(7.0))
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
     assert shares["server_compute_infer"] == pytest.approx(7.0 * 8000 / 8600)
@@ -133,9 +132,9 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
     for _trial in range(40):
         point = PointState(Side(toy.job(LoadPoint("online", 1, 8))))
         states += sweep.sweep_points([point], QUICK, is_done=lambda one: one.spent_s > 12)
-    passes = [one_pass for state in states for one_pass in state.passes]
-    assert estimates.requests_per_s(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
-    assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
+    parts = [part for state in states for part in state.steady_parts]
+    assert estimates.requests_per_s(parts) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
+    assert np.mean(estimates.pooled_ms(parts) > 100) == pytest.approx(8 * 0.005, rel=0.2)
     assert all(state.current.failed_attempts for state in states)
 
 
@@ -143,11 +142,11 @@ def test_continued_point_keeps_earlier_passes() -> None:
     server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
     measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=server.run_pass)
     (first,) = measured([PointState(Side(toy.job(ONLINE)))])
-    later_s = server.windows_s()[3:]
-    assert later_s == [0.48] * len(first.passes), "the one before, whose windows were too short, is void"
-    (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
-    assert second.passes[:-1] == first.passes
-    assert second.passes[-1].window_s == 0.48, "as long as a pause has made it"
+    passes, later_s = first.current.passes, server.windows_s()[3:]
+    assert later_s == [0.48] * len(passes), "the one before, whose windows were too short, is void"
+    (second,) = measured([first], is_done=lambda state: len(state.current.passes) > len(passes))
+    assert second.current.passes[:-1] == passes
+    assert second.current.passes[-1].window_s == 0.48, "as long as a pause has made it"
     assert len(second.current.warm_up) == 2, "of the model that was loaded again"
 
 
@@ -198,7 +197,7 @@ def test_failing_point_leaves_the_others(fails: object) -> None:
         SimulatedServer(lambda job, number: answer(number if job.point == POINTS[1] else "pass")),
         *POINTS,
         reload=lambda: answer(next(loadings)),
-        is_done=lambda state: state.point != POINTS[1] and len(state.passes) > 2,
+        is_done=lambda state: state.point != POINTS[1] and len(state.current.passes) > 2,
         clock=lambda: 0.0,
     )
     assert [isinstance(by_point[point], PointResult) for point in POINTS] == [True, False, True]
@@ -217,10 +216,10 @@ def test_requests_to_certify_fit_in_few_passes() -> None:
     """Windows that hold a few requests would need hundreds; a quarter of a pass at a rate does not count."""
     server, plan = SimulatedServer(lambda _job, _number: 40.0), MeasuringPlan(budget_s=0.001, certify=99.9)
     alone, at_rate = Side(toy.job(ONLINE)), Side(toy.job(LoadPoint("online", 1, 0, 20.0, "constant")))
-    paired = PointState(alone, Side(toy.job(ONLINE, "baseline")))
+    paired = PointState(alone, Side(toy.job(ONLINE, "baseline")), toy.terms())
     for begun, most in ((PointState(alone), 33), (paired, 160), (PointState(at_rate), 42)):
         (state,) = sweep.sweep_points([begun], plan, run_pass=server.run_pass)
-        assert (state.requests >= 6_636, len(state.passes) <= most) == (True, True)
+        assert (state.requests >= 6_636, len(state.current.passes) <= most) == (True, True)
 
 
 def test_progress_shows_activity_and_precision_but_no_speed() -> None:
@@ -229,7 +228,7 @@ def test_progress_shows_activity_and_precision_but_no_speed() -> None:
     run(SimulatedServer(), on_progress=reports.append)
     activities = [text.partition(",")[0] for text in reports]
     assert activities == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
-    pair = PointState(Side(toy.job(ONLINE)), Side(toy.job(ONLINE)))
+    pair = PointState(Side(toy.job(ONLINE)), Side(toy.job(ONLINE)), toy.terms())
     sweep.sweep_points([pair], PATIENT, run_pass=SimulatedServer().run_pass, on_progress=reports.append)
     assert {text.partition("points")[2] for text in reports} == {"", "; ± 0.0 %", "; ratio ± 0.0 %"}
 

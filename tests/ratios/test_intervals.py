@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests import toy
 from tritonproof.measure import slowdown
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_verdicts
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison
@@ -67,18 +67,14 @@ def test_passes_without_variation_have_a_ratio() -> None:
         paired_ratio([1.0] * 5, [1.0] * 5)
 
 
-OTHER = MeasuringPlan(baseline_name="itself")
-
-
-def compared(
-    generator: np.random.Generator, noise: str, true: float, other: MeasuringPlan
-) -> SpeedComparison:
+def compared(generator: np.random.Generator, noise: str, true: float, points: int) -> SpeedComparison:
     """A build of this true ratio beside another, at the first look that settles it, or by all 110 pairs."""
+    terms = toy.terms(points)
     mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
     theirs = np.exp(NOISES[noise](generator, 110))
-    looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
+    looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], terms))
     count = next(looks, len(mine))
-    return compare_pairs(mine[:count], theirs[:count], other, 60.0)
+    return compare_pairs(mine[:count], theirs[:count], terms, 60.0)
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -92,7 +88,7 @@ def test_repeated_looks_raise_few_alarms(
     generator = np.random.default_rng(1)
     slower = 0
     for _trial in range(TRIALS):
-        slower += compared(generator, noise, true, OTHER).verdict == "failed"
+        slower += compared(generator, noise, true, 1).verdict == "failed"
     assert least_slower <= slower / TRIALS <= most_slower
 
 
@@ -100,10 +96,10 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, exactly at the limit. Plain 95 % intervals call some point slower in
     one run of six; corrected for the number of points, in one of a hundred. A true slow-down of 10 % is
     nearly always found."""
-    generator, other = np.random.default_rng(9), MeasuringPlan(compared_points=12)
+    generator = np.random.default_rng(9)
 
     def run(true: float) -> list[SpeedComparison]:
-        sweeps = [[compared(generator, "bursts", true, other) for _point in range(6)] for _sweep in range(2)]
+        sweeps = [[compared(generator, "bursts", true, 12) for _point in range(6)] for _sweep in range(2)]
         return [comparison for points in sweeps for comparison in with_verdicts(points)]
 
     runs = [run(0.97) for _ in range(100)]

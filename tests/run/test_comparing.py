@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from tests.fake_nvml import Clock
 from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
-from tritonproof.base.errors import InputError
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.measure import sweep
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
-from tritonproof.run import case_run, comparing, loader
+from tritonproof.run import case_run, comparing, loader, measuring
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
@@ -35,7 +38,7 @@ def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> SideO
     monkeypatch.setattr(loader, "time", clock)  # which passes only while a server loads a model
 
     def of(
-        *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, samples: Samples | None = None, **model: Any
+        *warnings: str, loadings_s: Any = (1.0,) * 9, batch: int = 4, samples: Any = None, **model: Any
     ) -> Prepare:
         log, seconds = next(logs), iter(loadings_s)
         log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
@@ -59,7 +62,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
         monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
-        points = {"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
+        points = {"cpu-toy-plain-fp32": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
         return run_of(own, points=points, against=".")
 
     return start
@@ -110,18 +113,22 @@ def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
 def test_slow_loading_is_repeated_in_turns(
     loadings_s: Any, count: int, side: SideOf, compared: Compared
 ) -> None:
-    run = compared(side(loadings_s=loadings_s), side(loadings_s=(1.0,) * 9, exchange="sequence"))
+    run = compared(side(loadings_s=loadings_s), side(exchange="sequence"))
     _, baseline = comparing.compare_with_baseline(run)
     assert baseline.current.loadings_s == loadings_s[:count]
     assert baseline.baseline.loadings_s == (1.0,) * count
 
 
-def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: SideOf, compared: Compared) -> None:
-    run = compared(side(), side(batch=2))
-    begun = [PointState(Side(toy.job(LoadPoint("offline", batch, 1)))) for batch in (1, 2, 4)]
-    states, plan = comparing.add_baselines(run, present(run.baseline), begun)
-    assert [state.baseline is not None for state in states] == [True, True, False]
-    assert (plan.compared_points, plan.budget_s) == (3, 120.0)
+def test_batch_that_the_baseline_does_not_take_is_measured_alone(
+    side: SideOf, compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "sweep_points", taken := Mock(side_effect=ProofError("not measured")))
+    with pytest.raises(ProofError, match="not measured"):
+        measuring.measure_point(compared(side(), side(batch=2)), LoadPoint("offline", 1, 1))
+    states, plan = taken.call_args.args
+    terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
+    assert [state.baseline and state.terms for state in states] == [terms, terms, None]
+    assert plan.budget_s == 120.0, "of both sides"
 
 
 def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:
@@ -158,13 +165,13 @@ def test_samples_that_only_one_side_takes_are_not_compared(
 ) -> None:
     def taking(*shape: int, others: list[Samples]) -> Prepare:
         own, given = samples_of(1, 4, other_shapes=others), [replace(B, shape=shape)]
-        return side(inputs=given, outputs=given, exchange="single", samples=own, loadings_s=(1.0,) * 9)
+        return side(inputs=given, outputs=given, exchange="single", samples=own)
 
     monkeypatch.setattr(StandInServer, "infer", lambda *asked: asked[-1])
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.expected_answers)))
-    (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
+    (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
     assert run.expected_answers is run.gate_context.single_answers.across_kernels, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).job):

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -40,10 +41,11 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     right = {toy.OUTPUT: toy.rows([0])}
     expected = toy.expected_answers(["toy-000"], right)
     slow = measurer_of(server, [], expected_answers=expected, request_s=60.0)
-    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), right)])
-    monkeypatch.setattr(fastest, "verifying", verify)
+    ask = Mock(return_value=[Answer(np.array([0]), right)])
+    monkeypatch.setattr(fastest, "verifying", functools.partial(verifying, ask=ask))
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
-    assert slow.probe(OperatingPoint(first, 3)).answers_under_load is None
+    slow.probe(OperatingPoint(first, 3))
+    assert not ask.called, "it only gives a speed"
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
     assert [len(state.current.answers_under_load) for state in slow.measure_again(twins)] == [1, 1]
 
@@ -56,7 +58,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [one.point for one in operating_points]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(one_pass.latencies_ms[0] == 1.0 for one_pass in states[0].passes)
+    assert all(part.latencies_ms[0] == 1.0 for part in states[0].steady_parts)
 
 
 @pytest.mark.parametrize("latency_ms", [6.0, 8.0])

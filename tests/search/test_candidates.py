@@ -13,7 +13,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest, trials
 from tritonproof.search.candidates import SearchGoal, SearchSpace
@@ -86,8 +86,8 @@ def test_verdict_follows_the_interval(low: float, value: float, high: float, ver
 def test_requests_certify_an_open_interval_and_a_rate(
     requests: int, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
-    passes = [Pass(100.0, 1.0, np.full(requests, 6.0), due=100)]
-    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), passes, goal) == verdict
+    parts = [SteadyPart(100.0, 1.0, np.full(requests, 6.0), due=100)]
+    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'

@@ -17,7 +17,7 @@ from tests.helpers import present
 from tests.search import queueing
 from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import AnswerComparison, ConfigVariant, LoadPoint, Search
@@ -135,7 +135,7 @@ class SimulatedMeasurer:
     def mean_ms(self, operating_point: OperatingPoint) -> float:
         return self.latency(operating_point.candidate, operating_point.sample_level)
 
-    def probe(self, operating_point: OperatingPoint) -> Pass:
+    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
         self.probes.append(operating_point)
         point = operating_point.point
         mean_ms = self.latency(operating_point.candidate, point.batch * point.concurrency)
@@ -143,7 +143,7 @@ class SimulatedMeasurer:
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
         latencies = mean_ms * np.exp(self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, count))
-        return Pass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
+        return SteadyPart(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
         self.reruns.append(tuple(operating_points))
@@ -242,7 +242,7 @@ def test_figures_come_from_fresh_passes() -> None:
         winner, entry = measurer.search(goal)
         true_per_s = measurer.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in measurer.fresh)
-        assert entry.pass_count == len(measurer.probes) + sum(len(state.passes) for state in measurer.fresh)
+        assert entry.pass_count == len(measurer.probes) + sum(len(one.steady_parts) for one in measurer.fresh)
         errors.append(math.log(entry.result.throughput_per_s.value / true_per_s))
         selected.append(max(measurer.rates_per_s) / true_per_s)
     assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)

@@ -77,15 +77,6 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"latency_budget_ms": "7.5"}, "goal", SearchGoal(7.5, 99)),
         ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", SearchGoal(7, 90)),
         ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", SearchGoal(7, 99, "poisson")),
-        ({}, "plan", MeasuringPlan(interval_target=0.05, budget_s=3)),
-        ({"against": "."}, "plan", MeasuringPlan(interval_target=0.05, budget_s=3)),
-        ({"against": "."}, "compared_plan", MeasuringPlan(interval_target=0.05, budget_s=120)),
-        ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),
-        (
-            {"certify": "99", "point_budget_s": "0.5", "interval_target": "2.5%"},
-            "plan",
-            MeasuringPlan(interval_target=0.025, budget_s=0.5, certify=99),
-        ),
         (
             {"deployment": "instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false"},
             "deployment",
@@ -98,6 +89,13 @@ def test_option_values_are_parsed(
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     assert getattr(settings(**given), name) == value
+
+
+@pytest.mark.parametrize(("compared", "budget_s"), [(False, 3.0), (True, 120.0)])
+def test_plan_follows_from_options_and_from_what_is_compared(compared: bool, budget_s: float) -> None:
+    assert settings().plan(compared=compared) == MeasuringPlan(interval_target=0.05, budget_s=budget_s)
+    plan = settings(certify="p99.9", point_budget_s="0.5", interval_target="2.5%").plan(compared=compared)
+    assert plan == MeasuringPlan(interval_target=0.025, budget_s=0.5, certify=99.9)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ class BaselineSpec:
     """The folder, or the checkout; None for a commit."""
     commit: str = ""
 
+    def __str__(self) -> str:
+        return self.name
+
 
 def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
     """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""

@@ -105,7 +105,7 @@ def measure_in_turns(
             one_pass = run_pass(job, window_s)
             failed_attempts.extend(one_pass.failed_attempts)
             window_s = one_pass.window_s  # longer from now on if it was too short
-            return estimates.requests_per_s([one_pass]) * job.point.batch
+            return estimates.requests_per_s([one_pass.steady]) * job.point.batch
 
         return rate
 

@@ -1,4 +1,4 @@
-"""Estimates with intervals from all passes over a load point together. Pure functions.
+"""Estimates with intervals from the steady parts of all passes over a load point. Pure functions.
 
 Certifying follows MLPerf LoadGen's early stopping (mlcommons/inference, loadgen/early_stopping.cc and
 EarlyStopping in loadgen/results.cc). A bound on the p99 holds at 99 %: if one request in 100 were truly
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, CertifiedPercentile, Estimate
 
 PERCENTILES = (50, 90, 95, 99)
@@ -47,38 +47,38 @@ def warm_up_end(latencies: np.ndarray) -> int | None:
     return best * size if best <= count // 2 else None
 
 
-def requests_per_s(passes: Sequence[Pass]) -> float:
+def requests_per_s(parts: Sequence[SteadyPart]) -> float:
     """Requests per second of all passes together."""
-    return sum(one_pass.completed for one_pass in passes) / sum(one_pass.duration_s for one_pass in passes)
+    return sum(part.completed for part in parts) / sum(part.duration_s for part in parts)
 
 
-def mean_latency_ms(passes: Sequence[Pass]) -> float:
-    return float(pooled_ms(passes).mean())
+def mean_latency_ms(parts: Sequence[SteadyPart]) -> float:
+    return float(pooled_ms(parts).mean())
 
 
-def percentile_latency(passes: Sequence[Pass], percent: float) -> float:
+def percentile_latency(parts: Sequence[SteadyPart], percent: float) -> float:
     """The percentile of all latencies together, in milliseconds; never a mean of the passes' percentiles."""
-    return float(np.percentile(pooled_ms(passes), percent))
+    return float(np.percentile(pooled_ms(parts), percent))
 
 
-def pooled_ms(passes: Sequence[Pass]) -> np.ndarray:
+def pooled_ms(parts: Sequence[SteadyPart]) -> np.ndarray:
     """All latencies of all passes, in milliseconds."""
-    return np.concatenate([one_pass.latencies_ms for one_pass in passes])
+    return np.concatenate([part.latencies_ms for part in parts])
 
 
 def estimate(
-    passes: Sequence[Pass], statistic: Callable[[Sequence[Pass]], float], scale: float = 1.0
+    parts: Sequence[SteadyPart], statistic: Callable[[Sequence[SteadyPart]], float], scale: float = 1.0
 ) -> Estimate:
     """A ratio or mean of all passes together, with an interval from its variation between passes. Requests of
     a pass share its luck (clock, caches, neighbours), so that not requests but passes are the independent
     observations (Kalibera and Jones, 2013). Needs two passes."""
-    value = statistic(passes)
-    without_each = [statistic([p for j, p in enumerate(passes) if j != i]) for i in range(len(passes))]
-    half = _standard_error(np.array(without_each)) * students_t(len(passes) - 1)
+    value = statistic(parts)
+    without_each = [statistic([p for j, p in enumerate(parts) if j != i]) for i in range(len(parts))]
+    half = _standard_error(np.array(without_each)) * students_t(len(parts) - 1)
     return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
 
 
-def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
+def percentile_estimate(parts: Sequence[SteadyPart], percent: float) -> Estimate:
     """A percentile of all latencies together, in milliseconds, with its interval. Needs two passes.
 
     Requests in flight together are slow together, so of 300 latencies as few as 40 may be independent: as
@@ -87,9 +87,9 @@ def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
     back from the latencies. If even the slowest may lie below the percentile, as for a p99 of fewer than 368,
     the interval is open above, and its lower end is one-sided.
     """
-    latencies_ms, share = pooled_ms(passes), percent / 100
+    latencies_ms, share = pooled_ms(parts), percent / 100
     value = float(np.percentile(latencies_ms, percent))
-    independent = _independent(passes, value, share)
+    independent = _independent(parts, value, share)
     tail = (1 - CONFIDENCE) / 2
     is_open = share ** min(independent, len(latencies_ms)) > tail
     low = _order_level(independent, share, CONFIDENCE if is_open else 1 - tail)
@@ -98,15 +98,15 @@ def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
     return Estimate(value, low_ms, high_ms, open_above=is_open)
 
 
-def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float:
+def _independent(parts: Sequence[SteadyPart], value_ms: float, share: float) -> float:
     """How many independent latencies would estimate the share up to `value_ms` as well as these do."""
-    below = np.array([(one_pass.latencies_ms <= value_ms).sum() for one_pass in passes])
-    totals = np.array([len(one_pass.latencies_ms) for one_pass in passes])
+    below = np.array([(part.latencies_ms <= value_ms).sum() for part in parts])
+    totals = np.array([len(part.latencies_ms) for part in parts])
     count = int(totals.sum())
     error = _standard_error((below.sum() - below) / (count - totals))
     if not error:
         return count
-    narrowing = (students_t(math.inf) / students_t(len(passes) - 1)) ** 2
+    narrowing = (students_t(math.inf) / students_t(len(parts) - 1)) ** 2
     return round(min(share * (1 - share) / error**2 * narrowing, _MAX_INDEPENDENT * count), 1)
 
 
@@ -146,16 +146,16 @@ def relative_half_width(interval: Estimate) -> float:
     return (interval.high - interval.low) / 2 / interval.value
 
 
-def latency_estimates(passes: Sequence[Pass]) -> dict[str, Estimate]:
+def latency_estimates(parts: Sequence[SteadyPart]) -> dict[str, Estimate]:
     """The estimates of avg, p50, p90, p95 and p99, in milliseconds, by these names."""
-    percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
-    return {"avg": estimate(passes, mean_latency_ms)} | percentiles
+    percentiles = {f"p{percent}": percentile_estimate(parts, percent) for percent in PERCENTILES}
+    return {"avg": estimate(parts, mean_latency_ms)} | percentiles
 
 
-def latency_summary(one_pass: Pass) -> dict[str, float]:
+def latency_summary(part: SteadyPart) -> dict[str, float]:
     """avg, p50, p90, p95 and p99 of one pass, in milliseconds."""
-    percentiles = {f"p{percent}": percentile_latency([one_pass], percent) for percent in PERCENTILES}
-    return {"avg": mean_latency_ms([one_pass]), **percentiles}
+    percentiles = {f"p{percent}": percentile_latency([part], percent) for percent in PERCENTILES}
+    return {"avg": mean_latency_ms([part]), **percentiles}
 
 
 @functools.cache
@@ -192,7 +192,7 @@ the shortest passes each at a server that is busy half of the time, none answere
 second, 16 at 50 and 156 at 20; of 500 at a server a fifth too slow for the rate, at most 10 answered more."""
 
 
-def keeps_up(passes: Sequence[Pass]) -> bool:
+def keeps_up(parts: Sequence[SteadyPart]) -> bool:
     """Whether a server answers as many requests per second as are due."""
-    due = sum(one_pass.due or 0 for one_pass in passes)
-    return sum(one_pass.completed for one_pass in passes) >= _MIN_ANSWERED * due
+    due = sum(part.due or 0 for part in parts)
+    return sum(part.completed for part in parts) >= _MIN_ANSWERED * due

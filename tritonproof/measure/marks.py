@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tritonproof.host.processor_use import GpuStretch, count_strangers, throttle_reasons
 from tritonproof.measure import estimates, point_state, stopping
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
@@ -58,8 +58,8 @@ def marks_of(
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
-    nice = max(one_pass.cpu.nice for one_pass in state.passes)
-    is_spent = finished and stopping.is_spent(state.spent_s, len(state.passes), plan.budget_s)
+    nice = max(one_pass.cpu.nice for one_pass in state.current.passes)
+    is_spent = finished and stopping.is_spent(state.spent_s, len(state.current.passes), plan.budget_s)
     is_wide = is_spent and not stopping.meets_interval_target(state, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
     of_what = " of the mean latency" if state.point.is_at_rate else ""
@@ -75,10 +75,10 @@ def marks_of(
     if result.cpu is not None:
         marks += marks_of_cpu(result.cpu, result.components_ms, result.point.concurrency)
     if result.slip_ms is not None:
-        marks += marks_of_schedule(state.passes, result.slip_ms, result.latency_ms["p50"])
+        marks += marks_of_schedule(state.steady_parts, result.slip_ms, result.latency_ms["p50"])
     if "overloaded" in [mark.code for mark in marks]:  # then the server is the bottleneck
         marks = [mark for mark in marks if mark.code != "client-bound"]
-    return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.passes if one_pass.gpu is not None]))
+    return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.current.passes if one_pass.gpu]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:
@@ -104,13 +104,13 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
     )
 
 
-def marks_of_schedule(passes: Sequence[Pass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
+def marks_of_schedule(parts: Sequence[SteadyPart], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
     """Marks for a server that fell behind a schedule, and for a load generator that sent late."""
-    due = sum(one_pass.due or 0 for one_pass in passes)
-    answered = sum(one_pass.completed for one_pass in passes) / max(1, due)
+    due = sum(part.due or 0 for part in parts)
+    answered = sum(part.completed for part in parts) / max(1, due)
     is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)
     return marks_where(
-        ("overloaded", not estimates.keeps_up(passes), f"{answered:.0%} of it"),
+        ("overloaded", not estimates.keeps_up(parts), f"{answered:.0%} of it"),
         ("schedule-slipped", is_late, f"{slip_ms:.3g} ms at p99"),
     )
 

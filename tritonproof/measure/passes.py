@@ -1,4 +1,4 @@
-"""One pass of the load generator, `run_pass(job, window_s)`: its job, and the pass, cut to its steady part.
+"""One pass of the load generator, `run_pass(job, window_s)`: its job, the pass, and its steady part.
 
 `perf_analyzer.run_pass` is the real one. All that measures speed only decides when to take another pass, so a
 function that invents passes suffices to test it without a server.
@@ -35,8 +35,8 @@ class LoadJob:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One pass of the load generator: its steady part's figures, its length, and what was read meanwhile."""
+class SteadyPart:
+    """A pass without its start-up and tail: the part by which speed is measured."""
 
     completed: float
     """Completed requests; in a closed loop by Little's law, so mostly no whole number."""
@@ -47,18 +47,25 @@ class Pass:
     """Open loop: how much later than due each of these requests was sent, [requests]."""
     due: int | None = None
     """Open loop: how many requests were due while the completed ones were answered."""
-    all_latencies_ms: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of the load generator: its steady part, its length, and what was read meanwhile."""
+
+    steady: SteadyPart
+    all_latencies_ms: np.ndarray
     """Latencies of all requests, the start-up's too, from when each was sent, in order of the answers."""
-    under_load_s: float = 0.0
+    under_load_s: float
     """Seconds from the first request to the last answer."""
-    components_us: Mapping[str, float] = field(default_factory=dict)
+    components_us: Mapping[str, float]
     """The mean microseconds of a request in each of tritonproof.record.schema.COMPONENTS."""
-    cpu: CpuTime = field(default_factory=lambda: CpuTime(0.0, 0.0, None, 0.0, 0.0))
-    gpu: GpuStretch | None = None
+    cpu: CpuTime
+    gpu: GpuStretch | None
     """What the server's GPU did during the windows; None if unknown."""
-    elapsed_s: float = 0.0
+    elapsed_s: float
     """Seconds that the pass took, including the start of the load generator and reading its files."""
-    window_s: float = 0.0
+    window_s: float
     """Seconds of each window, more than asked for if no request ended in one of an earlier attempt."""
     failed_attempts: tuple[str, ...] = ()
     """Why each earlier attempt did not count."""
@@ -72,16 +79,16 @@ RunPass = Callable[[LoadJob, float], Pass]
 """`run_pass(job, window_s)`: one pass, of windows of `window_s` seconds. Raises ProofError if it fails."""
 
 
-def closed_loop_pass(
+def cut_closed_loop(
     starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], concurrency: int
-) -> Pass:
-    """The pass of requests with these starts and ends, [requests] each, with `concurrency` requests in flight
-    at any time: the next one starts when one ends. `windows_ns` are the open and the close of all windows,
-    between which the generator kept to its load, and recorded each request that ended.
+) -> SteadyPart:
+    """The steady part of a pass with these starts and ends of requests, [requests] each, `concurrency` of
+    them in flight at any time: the next one starts when one ends. `windows_ns` are the open and the close of
+    all windows, between which the generator kept to its load, and recorded each request that ended.
 
-    The steady part begins when every client has its first answer: the first requests met an empty server. It
-    ends one longest latency before the close, so that requests in flight at the close, which are not in the
-    record, lie outside. If a pass is too short to cut, all of it counts.
+    It begins when every client has its first answer: the first requests met an empty server. It ends one
+    longest latency before the close, so that requests in flight at the close, which are not in the record,
+    lie outside. If a pass is too short to cut, all of it counts.
 
     Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
     requests, or ones that end in groups, this has less noise than counting ends. If some are much longer than
@@ -105,20 +112,18 @@ def closed_loop_pass(
         begin_ns, end_ns = int(starts_ns.min()), int(ends_ns.max())
         counted = np.ones(len(latencies_ns), bool)
     inside_ns = np.clip(np.minimum(ends_ns, end_ns) - np.maximum(starts_ns, begin_ns), 0, None)
-    return Pass(
+    return SteadyPart(
         completed=float(inside_ns.sum() / latencies_ns[counted].mean()),
         duration_s=(end_ns - begin_ns) / 1e9,
         latencies_ms=latencies_ns[counted] / 1e6,
-        all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
-        under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )
 
 
-def open_loop_pass(
+def cut_open_loop(
     starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], offsets_ns: np.ndarray
-) -> Pass:
-    """The pass of requests with these starts and ends, [requests] each, on a schedule: `offsets_ns` says how
-    long after the first each is due, ascending, [requests or more]. `windows_ns` is as in `closed_loop_pass`.
+) -> SteadyPart:
+    """The steady part of a scheduled pass with these starts and ends, [requests] each: `offsets_ns` says how
+    long after the first each is due, ascending, [requests or more]. `windows_ns` is as in `cut_closed_loop`.
 
     Latencies count from when a request was due, so that a generator that waits for a slow server hides
     nothing (coordinated omission). Requests are never early, so the schedule begins where none would be. If a
@@ -140,16 +145,10 @@ def open_loop_pass(
     if not counted.any():
         counted = np.ones(len(due_ns), bool)
     answered = int((answered_ns > begin_ns).sum())
-    return Pass(
+    return SteadyPart(
         completed=float(max(answered, 1)),
         duration_s=max(closed_ns - begin_ns, 1) / 1e9,
         latencies_ms=latencies_ns[counted] / 1e6,
         slips_ms=slips_ns[counted] / 1e6,
         due=int(((offsets_ns > begin_ns - zero_ns) & (offsets_ns <= closed_ns - zero_ns)).sum()),
-        all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
-        under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )
-
-
-def _in_order_of_answers_ms(starts_ns: np.ndarray, ends_ns: np.ndarray) -> np.ndarray:
-    return (ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e6

@@ -28,7 +28,7 @@ from tritonproof.host.process import (
     wait,
 )
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.passes import LoadJob, Pass, cut_closed_loop, cut_open_loop
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve import connection, wheels
@@ -119,7 +119,7 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
         try:
             one_pass, late_s = _attempt_pass(job, window_s)
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
-                return dataclasses.replace(one_pass, window_s=window_s, failed_attempts=tuple(failed))
+                return dataclasses.replace(one_pass, failed_attempts=tuple(failed))
             stood_still = True
             failed.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
@@ -226,17 +226,20 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
         starts_ns, ends_ns, windows_ns = read_profile(profile)
         if intervals_us is None:
-            one_pass = closed_loop_pass(starts_ns, ends_ns, windows_ns, job.point.concurrency)
+            steady = cut_closed_loop(starts_ns, ends_ns, windows_ns, job.point.concurrency)
         else:
             # The first request comes one interval after the start.
             offsets_ns = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
-            one_pass = open_loop_pass(starts_ns, ends_ns, windows_ns, offsets_ns)
-        one_pass = dataclasses.replace(
-            one_pass,
+            steady = cut_open_loop(starts_ns, ends_ns, windows_ns, offsets_ns)
+        one_pass = Pass(
+            steady,
+            all_latencies_ms=(ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e6,
+            under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
             components_us=read_table(table),
             cpu=cpu,
             gpu=None if watched is None else watched.between(*windows_ns),
             elapsed_s=time.monotonic() - started,
+            window_s=window_s,
         )
         return one_pass, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
 

@@ -3,7 +3,6 @@ short, but long enough that requests start and end in each."""
 
 from dataclasses import dataclass
 
-from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint
 
 WINDOWS = 3
@@ -25,7 +24,7 @@ _SLOW_S = 1.0
 
 @dataclass(frozen=True)
 class MeasuringPlan:
-    """When a load point has been measured well enough, by itself or beside a baseline."""
+    """When a load point has been measured well enough."""
 
     interval_target: float = 0.05
     """Half the width of the interval over its value, of the throughput, or at a rate of the mean latency."""
@@ -33,16 +32,6 @@ class MeasuringPlan:
     """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
     certify: float | None = None
     """The percentile, such as 99, that requests must suffice to certify, even over budget; None for none."""
-    baseline_name: str = ""
-    """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
-    allowed_slowdown: float = 0.03
-    """By which fraction this build may be slower than the baseline."""
-    compared_points: int = 1
-    """How many load points the whole run compares; they share its false alarm rate."""
-
-    @property
-    def significance_level(self) -> float:
-        return FALSE_ALARM_RATE / self.compared_points
 
 
 def is_slow(latency_s: float) -> bool:

@@ -25,7 +25,7 @@ def point_results(
     """The result of each point, or why it has none. Comparisons with a baseline are judged together."""
     results = {state.point: state.error or point_result(state, plan) for state in states}
     measured = {point: result for point, result in results.items() if isinstance(result, PointResult)}
-    compared = {point: entry.comparison for point, entry in measured.items() if entry.comparison is not None}
+    compared = {point: result.comparison for point, result in measured.items() if result.comparison}
     for point, judged in zip(compared, slowdown.with_verdicts([*compared.values()]), strict=True):
         results[point] = structs.replace(measured[point], comparison=judged)
     return results
@@ -34,11 +34,11 @@ def point_results(
 def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     current, point = state.current, state.point
-    passes, answers = current.passes, current.answers_under_load
-    latency_ms = estimates.latency_estimates(passes)
-    latencies_ms = estimates.pooled_ms(passes)
-    throughput_per_s = estimates.estimate(passes, estimates.requests_per_s, scale=point.batch)
-    slips_ms = [one_pass.slips_ms for one_pass in passes if one_pass.slips_ms is not None]
+    passes, parts, answers = current.passes, state.steady_parts, current.answers_under_load
+    latency_ms = estimates.latency_estimates(parts)
+    latencies_ms = estimates.pooled_ms(parts)
+    throughput_per_s = estimates.estimate(parts, estimates.requests_per_s, scale=point.batch)
+    slips_ms = [part.slips_ms for part in parts if part.slips_ms is not None]
     result = PointResult(
         point=point,
         throughput_per_s=throughput_per_s,
@@ -46,20 +46,20 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         components_ms=components(passes, latency_ms["avg"]),
         passes=tuple(
             PassSummary(
-                requests=len(one_pass.latencies_ms),
-                duration_s=round(one_pass.duration_s, 6),
-                throughput_per_s=one_pass.completed / one_pass.duration_s * point.batch,
-                latency_ms=estimates.latency_summary(one_pass),
+                requests=len(part.latencies_ms),
+                duration_s=round(part.duration_s, 6),
+                throughput_per_s=part.completed / part.duration_s * point.batch,
+                latency_ms=estimates.latency_summary(part),
             )
-            for one_pass in passes
+            for part in parts
         ),
         requests=len(latencies_ms),
-        duration_s=round(sum(one_pass.duration_s for one_pass in passes), 3),
+        duration_s=round(sum(part.duration_s for part in parts), 3),
         warm_up_s=point_state.warm_up_s(current),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one_pass.cpu for one_pass in passes], machine.cores()),
         gpu=gpu_use([one_pass.gpu for one_pass in passes if one_pass.gpu], throughput_per_s.value),
-        comparison=point_state.compare_speeds(state, plan),
+        comparison=point_state.compare_speeds(state),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=current.job.served.data.sample_count(point.batch),
         answers_under_load=merge_comparisons(answers) if answers else None,

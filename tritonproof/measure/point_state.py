@@ -7,8 +7,9 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, slowdown
-from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan
+from tritonproof.measure.passes import LoadJob, Pass, SteadyPart
+from tritonproof.measure.plan import LATENCIES_PER_WINDOW
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import AnswerComparison, Estimate, LoadPoint, SpeedComparison
 from tritonproof.serve.server import Server
@@ -36,6 +37,8 @@ class PointState:
 
     current: Side
     baseline: Side | None = None
+    terms: ComparisonTerms | None = None
+    """On which terms its speed is compared with the baseline's; None without one."""
     error: ProofError | None = None
     window_s: float = 0.0
     """Seconds of each window of the next pass of either side."""
@@ -45,8 +48,8 @@ class PointState:
         return self.current.job.point
 
     @property
-    def passes(self) -> tuple[Pass, ...]:
-        return self.current.passes
+    def steady_parts(self) -> list[SteadyPart]:
+        return [one_pass.steady for one_pass in self.current.passes]
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -54,7 +57,7 @@ class PointState:
 
     @property
     def requests(self) -> int:
-        return sum(len(one_pass.latencies_ms) for one_pass in self.passes)
+        return sum(len(part.latencies_ms) for part in self.steady_parts)
 
     @property
     def spent_s(self) -> float:
@@ -62,12 +65,12 @@ class PointState:
         return sum(one_pass.elapsed_s for side in self.sides for one_pass in side.passes)
 
 
-def with_baseline(state: PointState, server: Server, name: str) -> PointState:
+def with_baseline(state: PointState, server: Server, name: str, terms: ComparisonTerms) -> PointState:
     """The point with its baseline, loaded as `name` on `server`, whose answers are not verified."""
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     baseline = Side(dataclasses.replace(job, served=served, expected_answers=None))
-    return dataclasses.replace(state, baseline=baseline)
+    return dataclasses.replace(state, baseline=baseline, terms=terms)
 
 
 def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
@@ -76,11 +79,8 @@ def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
     side = dataclasses.replace(side, answers_under_load=answers)
     if warms_up:
         return dataclasses.replace(side, warm_up=(*side.warm_up, one_pass))
-    return dataclasses.replace(
-        side,
-        passes=(*side.passes, one_pass),
-        failed_attempts=(*side.failed_attempts, *one_pass.failed_attempts),
-    )
+    failed_attempts = *side.failed_attempts, *one_pass.failed_attempts
+    return dataclasses.replace(side, passes=(*side.passes, one_pass), failed_attempts=failed_attempts)
 
 
 def warm_up_latencies_ms(side: Side) -> np.ndarray:
@@ -115,28 +115,28 @@ def warm_up_s(side: Side) -> float:
 def main_estimate(state: PointState) -> Estimate:
     """The estimate for the interval target: inferences per second, or at a rate the mean latency in ms."""
     if state.point.is_at_rate:
-        return estimates.estimate(state.passes, estimates.mean_latency_ms)
-    return estimates.estimate(state.passes, estimates.requests_per_s, scale=state.point.batch)
+        return estimates.estimate(state.steady_parts, estimates.mean_latency_ms)
+    return estimates.estimate(state.steady_parts, estimates.requests_per_s, scale=state.point.batch)
 
 
 def speeds(side: Side) -> list[float]:
-    return [speed(one_pass, side.job.point) for one_pass in side.passes]
+    return [speed(one_pass.steady, side.job.point) for one_pass in side.passes]
 
 
-def speed(one_pass: Pass, point: LoadPoint) -> float:
+def speed(part: SteadyPart, point: LoadPoint) -> float:
     """The speed in a pass: inferences per second, or at a rate the inverse of the mean latency."""
-    throughput_per_s = estimates.requests_per_s([one_pass]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
+    throughput_per_s = estimates.requests_per_s([part]) * point.batch
+    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([part]), at_rate=point.is_at_rate)
 
 
 def p99_ms(side: Side) -> list[float]:
-    return [estimates.percentile_latency([one_pass], 99) for one_pass in side.passes]
+    return [estimates.percentile_latency([one_pass.steady], 99) for one_pass in side.passes]
 
 
-def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
+def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    current, baseline = state.current, state.baseline
-    if baseline is None or len(current.passes) < MIN_PAIRS:
+    if state.terms is None or len(state.current.passes) < MIN_PAIRS:
         return None
-    result = slowdown.compare_pairs(speeds(current), speeds(baseline), plan, state.spent_s)
+    current, baseline = state.sides
+    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.terms, state.spent_s)
     return slowdown.with_p99(result, p99_ms(current), p99_ms(baseline))

@@ -1,11 +1,11 @@
 """Compares a build's speed with a baseline's: the verdict on their ratio, and when to stop measuring."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import structs
 
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
 from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 
@@ -25,6 +25,22 @@ MAX_SECONDS_TO_SETTLE = 3600.0
 """Seconds; larger figures, which an estimate near the limit leads to, mean no more than "very long"."""
 
 
+@dataclass(frozen=True)
+class ComparisonTerms:
+    """The terms on which a build's speed is compared with a baseline's."""
+
+    baseline_name: str
+    """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
+    allowed_slowdown: float
+    """By which fraction this build may be slower than the baseline."""
+    compared_points: int
+    """How many load points the whole run compares; they share its false alarm rate."""
+
+    @property
+    def significance_level(self) -> float:
+        return FALSE_ALARM_RATE / self.compared_points
+
+
 def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> float | None:
     """How many more seconds of measuring would take the interval off the limit if the estimate stays, as the
     interval narrows with the root of the time; None if it is off already. At most MAX_SECONDS_TO_SETTLE."""
@@ -37,22 +53,24 @@ def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> 
     return float(min(needed_s, MAX_SECONDS_TO_SETTLE))
 
 
-def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_s: float) -> SpeedComparison:
+def compare_pairs(
+    current: Speeds, baseline: Speeds, terms: ComparisonTerms, spent_s: float
+) -> SpeedComparison:
     """The comparison of two builds that were measured in turns; `spent_s` is the time of both."""
-    allowed = plan.allowed_slowdown
-    ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
+    allowed = terms.allowed_slowdown
+    ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, terms, LAST_SHARE)
     judged: Verdict = "passed" if ratio.low > 1 - allowed else "inconclusive"
-    if p_value <= plan.significance_level:
+    if p_value <= terms.significance_level:
         judged = "failed"
     return SpeedComparison(
-        baseline_name=plan.baseline_name,
+        baseline_name=terms.baseline_name,
         ratio=ratio,
         allowed_slowdown=allowed,
         verdict=judged,
         pass_count=len(current),
         seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if judged == "inconclusive" else None,
         p_value=p_value,
-        compared_points=plan.compared_points,
+        compared_points=terms.compared_points,
     )
 
 
@@ -82,13 +100,13 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
     return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
 
 
-def _p_value(current: Speeds, baseline: Speeds, plan: MeasuringPlan, share: float) -> float:
+def _p_value(current: Speeds, baseline: Speeds, terms: ComparisonTerms, share: float) -> float:
     """The p-value, over all looks, of a build as slow as allowed; `share` is this look's share of alarms."""
-    return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
+    return min(1.0, paired_p_value(current, baseline, 1 - terms.allowed_slowdown) / share)
 
 
 def is_settled(
-    current: Speeds, baseline: Speeds, plan: MeasuringPlan, p99_ms: tuple[Speeds, Speeds] | None = None
+    current: Speeds, baseline: Speeds, terms: ComparisonTerms, p99_ms: tuple[Speeds, Speeds] | None = None
 ) -> bool:
     """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show that this build is
     slower, or is not slower, among all points of the run. If its `p99_ms` looks longer than the baseline's,
@@ -96,8 +114,8 @@ def is_settled(
     count = len(current)
     if count < FIRST_LOOK or count & (count - 1):
         return False
-    if paired_ratio(current, baseline, LOOK_CONFIDENCE).low > 1 - plan.allowed_slowdown:
-        limit = 1 / (1 - plan.allowed_slowdown)
+    if paired_ratio(current, baseline, LOOK_CONFIDENCE).low > 1 - terms.allowed_slowdown:
+        limit = 1 / (1 - terms.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
-    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= plan.significance_level
+    return count <= MAX_PAIRS and _p_value(current, baseline, terms, share) <= terms.significance_level

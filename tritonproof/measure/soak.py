@@ -93,7 +93,7 @@ def keep_under_load(
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         failed_attempt_count += len(one_pass.failed_attempts)
-        speeds.append(point_state.speed(one_pass, job.point))
+        speeds.append(point_state.speed(one_pass.steady, job.point))
         answers.append(one_pass.answers_under_load)
         requests.append(float(count() - before))
         used.append(read())

@@ -29,7 +29,7 @@ _PAIRS_OVER_RELOADING = 3.0
 
 
 def sweep_points(
-    states: Sequence[PointState],
+    begun: Sequence[PointState],
     plan: MeasuringPlan,
     *,
     is_done: StoppingRule | None = None,
@@ -56,7 +56,7 @@ def sweep_points(
     """
     is_done = is_done or functools.partial(stopping.is_measured, plan=plan)
     rng = np.random.default_rng()
-    results = list(states)
+    states = list(begun)
     active = [index for index, state in enumerate(states) if state.error is None]
     while active:
         started = clock()
@@ -65,33 +65,33 @@ def sweep_points(
                 reload()
         except ProofError as error:
             for index in active:
-                results[index] = dataclasses.replace(results[index], error=error)
+                states[index] = dataclasses.replace(states[index], error=error)
             break
-        warm = _warmed_up([results[index] for index in active], plan, run_pass, on_progress)
+        warm = _warmed_up([states[index] for index in active], plan, run_pass, on_progress)
         for index, state in zip(active, warm, strict=True):
-            results[index] = state
-        active = [index for index in active if results[index].error is None]
+            states[index] = state
+        active = [index for index in active if states[index].error is None]
         reloaded_at_s = clock()
         rounds = 0
-        needs_reload = False
-        while active and not needs_reload:
+        while active:
             for index in rng.permutation(active):
-                progress = _progress(results[index], plan, len(results) - len(active), len(results))
-                on_progress(f"{results[index].point} {progress}")
-                results[index] = _with_another_pass(results[index], run_pass, rng)
-            active = [index for index in active if not (results[index].error or is_done(results[index]))]
-            unfinished = {results[index].point for index in active}
-            repeated = [state for state in results if state.error is None and len(state.passes) > 1]
-            save([point_result(done, plan, finished=done.point not in unfinished) for done in repeated])
+                progress = _progress(states[index], plan, len(states) - len(active), len(states))
+                on_progress(f"{states[index].point} {progress}")
+                states[index] = _with_another_pass(states[index], run_pass, rng)
+            active = [index for index in active if not (states[index].error or is_done(states[index]))]
+            unfinished = {states[index].point for index in active}
+            repeated = [state for state in states if state.error is None and len(state.current.passes) > 1]
+            save([point_result(state, plan, finished=state.point not in unfinished) for state in repeated])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
-            needs_reload = reload is not None and pays
-    return results
+            if reload is not None and pays:
+                break
+    return states
 
 
 def _warmed_up(
-    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: OnProgress
+    begun: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: OnProgress
 ) -> list[PointState]:
     """The points after warm-up passes of each side until its latencies were stationary, with the length of
     their windows, or with an error. They keep their passes."""
@@ -101,15 +101,15 @@ def _warmed_up(
         one_pass = run_pass(side.job, warm_up_window_s(side.job.point, latency_s))
         return point_state.with_pass(side, one_pass, warms_up=True)
 
-    results = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in states]
-    cold = list(range(len(results)))
+    states = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in begun]
+    cold = list(range(len(states)))
     for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
-            on_progress(f"{results[index].point} warm up")
-            results[index] = _with_sides(results[index], warm_up)
-        active = [index for index in cold if results[index].error is None]
-        cold = [index for index in active if not all(map(stopping.is_warmed_up, results[index].sides))]
-    return [_with_windows(state, plan) if state.error is None else state for state in results]
+            on_progress(f"{states[index].point} warm up")
+            states[index] = _with_sides(states[index], warm_up)
+        active = [index for index in cold if states[index].error is None]
+        cold = [index for index in active if not all(map(stopping.is_warmed_up, states[index].sides))]
+    return [_with_windows(state, plan) if state.error is None else state for state in states]
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
@@ -154,14 +154,14 @@ def _with_sides(
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
     """What is next, and how precise the estimate is, such as `pass 3, 0 of 1 points; ± 2.0 %`. The estimate
     itself is left out, as the case may not be proven yet."""
-    count = len(state.passes)
+    count = len(state.current.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):
         wanted = COUNT.text(state.requests + missing)
         text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"
     if count < 2:
         return text
-    compared = point_state.compare_speeds(state, plan)
+    compared = point_state.compare_speeds(state)
     estimate = point_state.main_estimate(state) if compared is None else compared.ratio
     half_width = HALF_WIDTH.text(estimates.relative_half_width(estimate))
     return f"{text}; {'ratio ' if compared else ''}± {half_width}"

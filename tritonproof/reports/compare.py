@@ -167,20 +167,20 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
-    points_before, points_after = (
+    results_before, results_after = (
         {result.point: result for result in (*side.record.points, *side.record.hidden)}
         for side in (before, after)
     )
     may_show_speed = not (before.record.why_no_speed or after.record.why_no_speed)
-    in_both = sorted(points_before.keys() & points_after.keys()) if may_show_speed else []
+    in_both = sorted(results_before.keys() & results_after.keys()) if may_show_speed else []
     return CaseChange(
         before,
         after,
         setup=setting_changes(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point_change(points_before[at], points_after[at]) for at in in_both],
-        only_before=sorted(points_before.keys() - points_after.keys()),
-        only_after=sorted(points_after.keys() - points_before.keys()),
+        points=[_point_change(results_before[at], results_after[at]) for at in in_both],
+        only_before=sorted(results_before.keys() - results_after.keys()),
+        only_after=sorted(results_after.keys() - results_before.keys()),
     )
 
 

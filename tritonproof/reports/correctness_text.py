@@ -159,9 +159,9 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
+def verified_answers_text(results: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    comparisons = [result.answers_under_load for result in points if result.answers_under_load is not None]
+    comparisons = [result.answers_under_load for result in results if result.answers_under_load is not None]
     verified, wrong = sum(each.count for each in comparisons), sum(each.wrong for each in comparisons)
     if not verified:
         return ""

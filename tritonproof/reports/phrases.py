@@ -13,9 +13,9 @@ from tritonproof.record.schema import REMOTE, CaseKey, LoadPoint, PointResult, R
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def confidence_levels(points: Iterable[PointResult]) -> str:
+def confidence_levels(results: Iterable[PointResult]) -> str:
     """The confidence of the intervals: `95 %`, or `90 % or 95 %`."""
-    levels = sorted({result.throughput_per_s.confidence for result in points})
+    levels = sorted({result.throughput_per_s.confidence for result in results})
     return " or ".join(map(GIVEN_SHARE.text, levels))
 
 

@@ -170,14 +170,14 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     search = record.search
     if record.why_no_speed:
         raise NothingToShowError(record.why_no_speed)
-    points = [result for result in record.points if result.point.scenario == "online"]
-    if len(points) < 2:
+    results = [result for result in record.points if result.point.scenario == "online"]
+    if len(results) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
-    if search and not all(search.percentile in result.latency_ms for result in points):
+    if search and not all(search.percentile in result.latency_ms for result in results):
         search = None  # its budget is of a latency that the curve cannot show
     percentile = search.percentile if search else "p99"
-    points.sort(key=lambda result: result.point.level)
-    lines = phrases.grouped(points, lambda result: phrases.swept_text(result.point))
+    results.sort(key=lambda result: result.point.level)
+    lines = phrases.grouped(results, lambda result: phrases.swept_text(result.point))
     winner = {}
     if search and search.verdict != "failed" and not record.why_no_winner:
         at = phrases.full_point_text(search.result.point)
@@ -188,8 +188,8 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
         f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
-    notes = _notes(records, [code for result in points for code in _codes(result)])
-    if any(result.latency_ms[percentile].open_above for result in points):
+    notes = _notes(records, [code for result in results for code in _codes(result)])
+    if any(result.latency_ms[percentile].open_above for result in results):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
     curve = Curve(percentile, lines, search.latency_budget_ms if search else None, winner)
     return _chart("Latency over throughput, online", records, gist, curve, notes)
@@ -373,7 +373,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [(point.throughput_per_s.value, point.latency_ms[curve.latency].value) for point in line]
+        positions = [(each.throughput_per_s.value, each.latency_ms[curve.latency].value) for each in line]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
         for result, position in zip(line, positions, strict=True):
             latency, fill = result.latency_ms[curve.latency], paper if _codes(result) else colour

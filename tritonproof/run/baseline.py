@@ -11,6 +11,7 @@ from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
@@ -19,15 +20,15 @@ from tritonproof.user_models import model_from_config
 def as_baseline(case: Case, suite_run: SuiteRun) -> tuple[Case, Settings] | None:
     """The case as it is for the baseline, and the settings that serve it there; None without --against and
     --against-triton, or if the baseline's repository has no model of the case's name."""
-    settings, against = suite_run.settings, suite_run.settings.against
-    if settings.against_triton is not None:
-        return case, dataclasses.replace(settings, triton=settings.against_triton)
-    if against is None:
+    settings, baseline = suite_run.settings, suite_run.settings.baseline
+    if baseline is None:
         return None
+    if isinstance(baseline, ServerSpec):
+        return case, dataclasses.replace(settings, triton=baseline)
     if settings.repository is not None:
         if (entry := suite_run.models.baseline_entries.get(case.model.name)) is None:
             return None
-        settings = dataclasses.replace(settings, repository=against.folder)
+        settings = dataclasses.replace(settings, repository=baseline.folder)
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
         case = dataclasses.replace(case, model=model)
     return case, settings

@@ -17,8 +17,8 @@ from tritonproof.build import baseline_builds
 from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side, with_baseline
+from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import with_expected
 from tritonproof.record import schema
@@ -32,11 +32,9 @@ IS_NEW_TEXT = " is new: "
 """What the reason says if a model is not compared because it replaces none."""
 
 
-def add_baselines(
-    run: CaseRun, baseline: CaseRun, states: Sequence[PointState]
-) -> tuple[list[PointState], MeasuringPlan]:
-    """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch, and
-    the plan for them. Raises InputError if the baseline is a build that does not take the largest batch."""
+def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState]) -> list[PointState]:
+    """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch.
+    Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario = states[0].point.scenario
     if run.settings.against is not None and not run.case.model.from_repository:
         needed = max(state.point.batch for state in states)
@@ -47,7 +45,7 @@ def add_baselines(
             raise InputError(what, where=baseline.build.folder / CONFIG_FILE, fix=fix)
     backend = baseline.loader.ensure_loaded(scenario).backend
     largest = baseline.deployment.max_batch_size
-    settings, name = run.settings, run.settings.baseline_name
+    settings, name = run.settings, str(run.settings.baseline)
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
         run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
@@ -59,20 +57,18 @@ def add_baselines(
         jobs = [dataclasses.replace(state.current.job, served=served) for state in states]
         sides = [Side(with_expected(job, expected)) for job in jobs]
         states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
-    plan = dataclasses.replace(
-        settings.compared_plan,
-        baseline_name=name,
+    terms = ComparisonTerms(
+        name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
         compared_points=max(1, sum(map(len, (run.suite_run.points or {}).values()))),
     )
     served_name = baseline.server.name_of(run.case)
-    compared = [
-        with_baseline(state, baseline.server, served_name)
+    return [
+        with_baseline(state, baseline.server, served_name, terms)
         if state.point.batch <= largest
         else state  # measured by itself
         for state in states
     ]
-    return compared, plan
 
 
 def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
@@ -102,7 +98,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
     Raises NotAvailableError if the baseline's repository has no such model."""
     if run.baseline_result is not None:
         return run.baseline_result
-    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, str(run.settings.baseline), run.case.model
     if baseline is None:
         what = f"{model.name}{IS_NEW_TEXT}{name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)

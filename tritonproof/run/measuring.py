@@ -92,7 +92,8 @@ def _measure_states(
     run: CaseRun, states: Sequence[PointState], save: Save
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
-    baseline, plan, described = run.baseline, run.settings.plan, run.prepared.described
+    baseline, described = run.baseline, run.prepared.described
+    plan = run.settings.plan(compared=baseline is not None)
     called_names = described.called_names if described else ()
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
@@ -101,7 +102,7 @@ def _measure_states(
         return structs.replace(result, latency_budget=budget)
 
     if baseline is not None:
-        states, plan = comparing.add_baselines(run, baseline, states)
+        states = comparing.add_baselines(run, baseline, states)
     states = sweep.sweep_points(
         states,
         plan,
@@ -121,9 +122,9 @@ def _measure_states(
     for state in states:
         if isinstance(result := results[state.point], PointResult):
             result = _audited(run, state.current.job, result) if result is best else result
-            latencies_s = (estimates.pooled_ms(state.passes) / 1e3).tolist()
+            latencies_s = (estimates.pooled_ms(state.steady_parts) / 1e3).tolist()
             measured[state.point] = MeasuredPoint(with_latency_verdict(result), latencies_s)
-    save([point.result for point in measured.values() if isinstance(point, MeasuredPoint)])
+    save([each.result for each in measured.values() if isinstance(each, MeasuredPoint)])
     return measured
 
 

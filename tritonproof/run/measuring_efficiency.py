@@ -65,14 +65,14 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = results_of(record, run, run.build.digest, run.deployment)
-    points = {result.point: result for result in on_record}
-    of_this_run = (point for point in run.measured.values() if isinstance(point, MeasuredPoint))
-    points |= {measured.result.point: measured.result for measured in of_this_run}
-    answers = [result.answers_under_load for result in points.values()]
+    results = {result.point: result for result in on_record}
+    of_this_run = (each.result for each in run.measured.values() if isinstance(each, MeasuredPoint))
+    results |= {result.point: result for result in of_this_run}
+    answers = [result.answers_under_load for result in results.values()]
     if any(part is not None and part.wrong for part in answers):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
-    return [*points.values()]
+    return [*results.values()]
 
 
 def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
@@ -81,14 +81,14 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     by_scenario = (
         [result for result in results if result.point.scenario == name] for name in ("offline", "online")
     )
-    points = [best for best in map(fastest_closed_loop, by_scenario) if best is not None]
-    if (overall := fastest_closed_loop(points)) is None:
+    fastest = [result for result in map(fastest_closed_loop, by_scenario) if result is not None]
+    if (overall := fastest_closed_loop(fastest)) is None:
         raise NotAvailableError(
             "the best load point is not known: none has been measured with a number of requests in flight",
             where=case,
             fix="select test_offline or test_online too",
         )
-    return [overall] if case.model.micro else points
+    return [overall] if case.model.micro else fastest
 
 
 def results_of(
@@ -127,7 +127,7 @@ def _measure(
         reference_text = "" if reference_job is None else f", {reference_job.served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(
-            job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
+            job, worker, batch, run.settings.plan(), gpus=run.case.gpus, reference=reference_job, cold=cold
         )
     entry = in_turns.efficiency_entry(
         turns,

@@ -41,7 +41,7 @@ class CaseScope:
     def label(self) -> str:
         """The run's name in progress and errors."""
         if self.role == "baseline":
-            return f"{self.requested} against {self.settings.baseline_name}"
+            return f"{self.requested} against {self.settings.baseline}"
         return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
 
     def say(self, activity: str, detail: str = "") -> None:

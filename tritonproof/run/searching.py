@@ -35,7 +35,7 @@ from tritonproof.user_models import model_from_config, model_repository
 def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     """Search, and yield the record's entry while the winner, which is not proven yet, is loaded. Write the
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
-    goal, plan = run.settings.goal, run.settings.plan
+    goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
     searched = RepositorySearch(run) if isinstance(run.prepared, RepositoryCase) else ConvertedSearch(run)
     space = searched.space()

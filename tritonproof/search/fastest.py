@@ -20,7 +20,7 @@ from tritonproof import ratios
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.passes import LoadJob, Pass, RunPass
+from tritonproof.measure.passes import LoadJob, RunPass, SteadyPart
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
@@ -66,7 +66,7 @@ class Rerun:
     def throughputs_per_s(self) -> list[float]:
         """Inferences per second of each pass, also at a rate, which is what a search for rates compares."""
         batch = self.operating_point.point.batch
-        return [estimates.requests_per_s([one_pass]) * batch for one_pass in self.state.passes]
+        return [estimates.requests_per_s([part]) * batch for part in self.state.steady_parts]
 
 
 def find_fastest(
@@ -115,7 +115,7 @@ def find_fastest(
         verdict=winner.verdict,
         lead=_lead(best_reruns),
         configurations=len({trial.candidate.variant for trial in measured}),
-        pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
+        pass_count=probe_count + sum(len(one.state.current.passes) for reruns in attempts for one in reruns),
         duration_s=0.0,
         config="",
         own_is_measured=space.own_scenario is None or bool(own),
@@ -151,7 +151,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, measurer: Measurer) -> Tr
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     levels, rung = candidate.sample_levels, 0
-    probes: list[Pass] = []
+    probes: list[SteadyPart] = []
     try:
         while True:
             probes.append(measurer.probe(OperatingPoint(candidate, rung)))
@@ -164,7 +164,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, measurer: Measurer) -> Tr
         return Trial(candidate, capacity_probe_count=len(probes), error=error)
     ladder = candidate.ladder[:1]
     if rung > 0 or latency_ms <= goal.latency_budget_ms:
-        capacity_per_s = max(estimates.requests_per_s([one_pass]) for one_pass in probes)
+        capacity_per_s = max(estimates.requests_per_s([part]) for part in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
 
@@ -230,29 +230,29 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
-    latency_ms = estimates.percentile_estimate(state.passes, goal.percentile)
-    return Rerun(operating_point, state, latency_ms, latency_verdict(latency_ms, state.passes, goal))
+    latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
+    return Rerun(operating_point, state, latency_ms, latency_verdict(latency_ms, state.steady_parts, goal))
 
 
-def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:
+def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
     """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
     inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
-    if not estimates.keeps_up(passes):
+    if not estimates.keeps_up(parts):
         return "failed"
     if goal.arrivals is not None:  # few passes may be narrow by luck
         latency_ms = structs.replace(latency_ms, open_above=True)
-    if keeps_latency_budget(latency_ms, passes, goal):
+    if keeps_latency_budget(latency_ms, parts, goal):
         return "passed"
     return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
 
 
-def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> bool:
+def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
     the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
     slowly that hardly any requests are independent."""
     bound_ms = None
     if latency_ms.open_above:
-        bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
+        bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
     return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
 
 
@@ -285,7 +285,7 @@ class CandidateMeasurer:
     on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
     """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
 
-    def probe(self, operating_point: OperatingPoint) -> Pass:
+    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
         """Take one short pass. Answers are not verified, as it only gives a speed."""
         candidate, point = operating_point.candidate, operating_point.point
         steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
@@ -296,7 +296,7 @@ class CandidateMeasurer:
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
             least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
             with self.hold_machine():
-                return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
+                return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s))).steady
         except ProofError as error:
             self.on_left_out(candidate, error)
             raise
@@ -351,15 +351,15 @@ def _is_rerun_done(
         least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
 
     def is_done(state: PointState) -> bool:
-        passes = state.passes
-        is_short = len(passes) < least_passes or state.requests < least_requests
-        if is_short or not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
+        parts = state.steady_parts
+        is_short = len(parts) < least_passes or state.requests < least_requests
+        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.budget_s):
             return False
-        latency_ms = estimates.percentile_estimate(passes, goal.percentile)
-        if state.requests < certifying_requests and latency_verdict(latency_ms, passes, goal) != "failed":
+        latency_ms = estimates.percentile_estimate(parts, goal.percentile)
+        if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
             return False
         is_above = latency_ms.high > goal.latency_budget_ms
-        is_decided = is_above or keeps_latency_budget(latency_ms, passes, goal)
+        is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
         return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done

@@ -11,7 +11,7 @@ import numpy as np
 
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import ConfigVariant, LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
@@ -44,7 +44,7 @@ class RerunError(Exception):
 class Measurer(Protocol):
     """What a search asks of its server: a `CandidateMeasurer` of a real one, or a simulation."""
 
-    def probe(self, operating_point: OperatingPoint) -> Pass:
+    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
         """Take one short pass. Raises ProofError if the candidate cannot be loaded or measured."""
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> Sequence[PointState]:
@@ -56,8 +56,8 @@ class Trial:
     """A candidate with the passes that select it; no reported figure comes from them."""
 
     candidate: Candidate
-    probes: tuple[tuple[int, Pass], ...] = ()
-    """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
+    probes: tuple[tuple[int, SteadyPart], ...] = ()
+    """Each part with its rung, the index of its load in the candidate's ladder, in the order of time."""
     error: ProofError | None = None
     capacity_probe_count: int = 0
     """How many passes in a closed loop have shown which rates to try."""
@@ -80,10 +80,10 @@ def screen(trial: Trial, probe_count: int, goal: SearchGoal, measurer: Measurer)
     for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
-            one_pass = measurer.probe(OperatingPoint(trial.candidate, rung))
+            part = measurer.probe(OperatingPoint(trial.candidate, rung))
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, one_pass)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, part)))
     return trial
 
 
@@ -142,10 +142,10 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
     """What all passes at each rung show together, ascending by rung."""
     readings = []
     for rung in sorted({rung for rung, _ in trial.probes}):
-        passes = [one_pass for pass_rung, one_pass in trial.probes if pass_rung == rung]
-        per_s = estimates.requests_per_s(passes) * trial.candidate.ladder[rung].batch
-        latency_ms = estimates.percentile_latency(passes, goal.percentile)
-        readings.append(RungReading(rung, len(passes), per_s, latency_ms))
+        parts = [part for part_rung, part in trial.probes if part_rung == rung]
+        per_s = estimates.requests_per_s(parts) * trial.candidate.ladder[rung].batch
+        latency_ms = estimates.percentile_latency(parts, goal.percentile)
+        readings.append(RungReading(rung, len(parts), per_s, latency_ms))
     return readings
 
 

@@ -4,7 +4,7 @@ header and the command lines of nodes and other checkouts are derived from the f
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from tritonproof.user_models.onnx_model import OnnxOptions
 
 _BUDGET_OF_BOTH_S = 120.0
 """The default of --point-budget-s for both sides of a comparison, in seconds."""
+BASELINE_OPTIONS = ("against", "against_triton")
+"""The options that name a baseline, of which a run has at most one: `Settings.baseline`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +175,6 @@ class Settings:
         "comparison",
         "REF_OR_DIR",
         lambda _flag, text: baseline_builds.parse_against(text),
-        text=lambda against: against.name,
         conflicts_with="fleet",
     )
     """Measure another build in turns with this one, and fail a load test if this one is shown to be slower: a
@@ -185,7 +186,7 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = options.percent_option("comparison", 0.03, needs="against against_triton")
+    allow_slowdown: float = options.percent_option("comparison", 0.03, needs=" ".join(BASELINE_OPTIONS))
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -254,29 +255,21 @@ class Settings:
         _check_together(settings)
         return settings
 
-    @property
-    def plan(self) -> MeasuringPlan:
-        """How precisely to measure a load point, and how long that may take."""
-        return MeasuringPlan(
-            interval_target=self.interval_target,
-            budget_s=self.point_budget_s or MeasuringPlan.budget_s,
-            certify=self.certify,
-        )
+    def plan(self, *, compared: bool = False) -> MeasuringPlan:
+        """How precisely to measure a load point, by itself or `compared` with a baseline, and how long that
+        may take."""
+        default_s = _BUDGET_OF_BOTH_S if compared else MeasuringPlan.budget_s
+        return MeasuringPlan(self.interval_target, self.point_budget_s or default_s, self.certify)
 
     @property
-    def compared_plan(self) -> MeasuringPlan:
-        """The plan of a load point that is compared with a baseline."""
-        return replace(self.plan, budget_s=self.point_budget_s or _BUDGET_OF_BOTH_S)
+    def baseline(self) -> baseline_builds.BaselineSpec | ServerSpec | None:
+        """The baseline (a build, a repository or a Triton), whose text reports show; None without one."""
+        return self.against or self.against_triton
 
     @property
     def compares_repositories(self) -> bool:
         """Whether each model of --repository is compared with another repository's, or on another Triton."""
-        return self.repository is not None and (self.against or self.against_triton) is not None
-
-    @property
-    def baseline_name(self) -> str:
-        """The name of the baseline (a build, a repository or a Triton), as reports show it."""
-        return str(self.against_triton) if self.against is None else self.against.name
+        return self.repository is not None and self.baseline is not None
 
     @property
     def goal(self) -> SearchGoal | None:
@@ -359,18 +352,15 @@ def _check_together(settings: Settings) -> None:
         fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
         raise InputError(what, where=f"--against-triton {against_triton} {triton}", fix=fix)
     starting_servers = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
-    for name in sorted(given & starting_servers):
-        if is_remote:
-            what = (
-                f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
-            )
-            compare = commands.tool_command("report", "compare")
-            fix = f"use embedded, local or docker, or compare records: {compare}"
-            raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
+    for name in sorted(given & starting_servers) if is_remote else ():
+        what = f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
+        compare = commands.tool_command("report", "compare")
+        fix = f"use embedded, local or docker, or compare records: {compare}"
+        raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
     if has_repository and against is not None and against.kind != "folder":
         what = "a model repository is compared with another one, and nothing is built for that"
         fix = "give --against the folder of the repository that this one is to replace"
-        where = f"--repository {settings.repository} --against {against.name}"
+        where = f"--repository {settings.repository} --against {against}"
         raise InputError(what, where=where, fix=fix)
     # perf_analyzer 2.51 unregisters the regions of every client at the beginning and end of each run.
     if is_remote and settings.shared_memory != "none":

@@ -226,9 +226,9 @@ class PointResult(Struct, frozen=True):
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
 
-def fastest_closed_loop(points: Sequence[PointResult]) -> PointResult | None:
+def fastest_closed_loop(results: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, except for points at a rate, which decides their throughput."""
-    closed_loop = [result for result in points if not result.point.is_at_rate]
+    closed_loop = [result for result in results if not result.point.is_at_rate]
     return max(closed_loop, key=lambda result: result.throughput_per_s.value, default=None)
 
 

@@ -140,8 +140,8 @@ class NvidiaPair(NamedTuple):
 
 def pairs(record: Publishable, rows: Sequence[NvidiaRow]) -> list[NvidiaPair]:
     """Each published load point that was measured too, in the order of the source."""
-    points = {result.point: result for result in record.points}
-    return [NvidiaPair(points[at], row) for row in rows if (at := nvidia_point(row)) in points]
+    results = {result.point: result for result in record.points}
+    return [NvidiaPair(results[at], row) for row in rows if (at := nvidia_point(row)) in results]
 
 
 def nvidia_ratio(record: Publishable, result: PointResult) -> Ratio | None:

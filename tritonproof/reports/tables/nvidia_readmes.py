@@ -85,10 +85,10 @@ _COLUMNS: Sequence[Column[NvidiaPair]] = (
 
 def _gpu_section(record: Publishable, rows: Sequence[NvidiaRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    row, points = rows[0], nvidia_readmes.pairs(record, rows)
-    if not points:
+    row, pairs = rows[0], nvidia_readmes.pairs(record, rows)
+    if not pairs:
         return []
-    differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
+    differ = dict.fromkeys(difference for pair in pairs for difference in differences(record, pair.row))
     lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
     if row["sequence_length"]:
         measured = phrases.sequence_length(record).replace("-", "not recorded")
@@ -97,7 +97,7 @@ def _gpu_section(record: Publishable, rows: Sequence[NvidiaRow]) -> list[Block]:
         if score.metric == row["metric"]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    shown = table(_COLUMNS, points, marks=lambda pair: pair.result.marks)
+    shown = table(_COLUMNS, pairs, marks=lambda pair: pair.result.marks)
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
 

@@ -28,9 +28,9 @@ class PointRow(Generic[Detail]):
 
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those without a request rate first."""
-    points = [result for result in record.points if result.point.scenario == scenario]
-    points.sort(key=lambda result: (result.point.is_at_rate, result.point.level, result.point.batch))
-    return [PointRow(record, result, None) for result in points]
+    results = [result for result in record.points if result.point.scenario == scenario]
+    results.sort(key=lambda result: (result.point.is_at_rate, result.point.level, result.point.batch))
+    return [PointRow(record, result, None) for result in results]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ _CALLED: Sequence[Column[PointRow[schema.CalledModel]]] = (
 
 
 def called_models_table(record: Publishable, scenario: str) -> Table:
-    points = point_rows(record, scenario)
-    rows = [PointRow(record, row.result, model) for row in points for model in row.result.called_models]
+    results = [row.result for row in point_rows(record, scenario)]
+    rows = [PointRow(record, result, model) for result in results for model in result.called_models]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."

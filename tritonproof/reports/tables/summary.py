@@ -49,11 +49,11 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     """The columns with their meanings for these cases. Add a line here for a new column."""
     optional = functools.partial(Column[SummaryRow], is_optional=True)
-    points = [row.result for row in rows if row.result]
-    levels = phrases.confidence_levels(points)
+    results = [row.result for row in rows if row.result]
+    levels = phrases.confidence_levels(results)
     references = " or ".join(derived.reference_names([row.record for row in rows]))
     unbounded = ""
-    if any(result.latency_ms["p99"].open_above for result in points if "p99" in result.latency_ms):
+    if any(result.latency_ms["p99"].open_above for result in results if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
     return (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
