@@ -21,7 +21,8 @@ from tritonproof.host import locks
 from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.preparing import baseline_of
 from tritonproof.run.progress import Progress
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
@@ -34,7 +35,7 @@ from tritonproof.user_models.model_repository import RepositoryEntry
 
 MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
-Prepare = Callable[[CaseScope], PreparedCase]
+Prepare = Callable[[CaseRun], PreparedCase]
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
     config = ModelConfig(**configuration)
     described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
 
-    def prepare_it(scope: CaseScope) -> RepositoryCase:
-        case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
+    def prepare_it(run: CaseRun) -> RepositoryCase:
+        case = dataclasses.replace(run.requested, format=AS_IS, precision="")
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
         build = CaseBuild(case, Path("m"), reused=True)
         return RepositoryCase(case, toy.DEPLOYMENT, server, described, build, accepted)
@@ -113,7 +114,10 @@ def running(
     """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress;
     `points` are the selected ones of all cases."""
     case, suite_run = toy.case(MODEL), SuiteRun(settings, progress=Progress(write_line), points=points)
-    with ModelRun(MODEL, case.target, suite_run) as model_run, CaseRun(case, model_run, prepare=how) as run:
+    with (
+        ModelRun(MODEL, case.target, suite_run) as model_run,
+        CaseRun(case, model_run, how, find_baseline=baseline_of) as run,
+    ):
         yield run
 
 

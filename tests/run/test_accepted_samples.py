@@ -16,8 +16,8 @@ from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import CPU
 from tritonproof.run.available_models import models_of
-from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
+from tritonproof.run.preparing import run_of_case
 from tritonproof.run.repository_case import AcceptedSamples, send_first_request
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
@@ -84,7 +84,10 @@ def test_samples_have_inputs_that_only_the_server_adds(tmp_path: Path) -> None:
     given = settings(samples=[str(tmp_path / "samples")], **options)
     with models_of(given) as available:
         (case,) = cases_of(CPU, 1, available.selectable)
-        with ModelRun(case.model, CPU, SuiteRun(given, available)) as shared, CaseRun(case, shared) as run:
+        with (
+            ModelRun(case.model, CPU, SuiteRun(given, available)) as shared,
+            run_of_case(case, shared) as run,
+        ):
             assert run.samples.read([0])["MASK"].tolist() == [[0, 0, 0]]
 
 

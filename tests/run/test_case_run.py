@@ -22,11 +22,11 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import prepared_case
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run import case_run
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.preparing import run_of_case
 
 Example = tuple[Path, dict[str, Any], list[str]]
 """CONTRIBUTING's example: the folder of its builds, its names, and the lines that it prints."""
@@ -60,7 +60,7 @@ def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
     builds, names, _ = example
     case, earlier = names["case"], baseline_builds.parse_against(str(builds))
     suite_run = SuiteRun(dataclasses.replace(names["suite_run"].settings, against=earlier))
-    with ModelRun(case.model, case.target, suite_run) as model_run, CaseRun(case, model_run) as run:
+    with ModelRun(case.model, case.target, suite_run) as model_run, run_of_case(case, model_run) as run:
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == builds / "cpu" / str(case) / "config.pbtxt"
@@ -140,12 +140,12 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", noting("reference"))
     monkeypatch.setattr(runtime_files, "open_in_process", noting("in process"))
-    monkeypatch.setattr(prepared_case, "serve", noting("server", contextlib.nullcontext(StandInServer())))
+    monkeypatch.setattr(case_run, "serve", noting("server", contextlib.nullcontext(StandInServer())))
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
-    with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, CaseRun(case, model_run) as run:
+    with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
         vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"

@@ -21,7 +21,7 @@ from tritonproof.measure import sweep
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
-from tritonproof.run import case_run, comparing, loader, measuring
+from tritonproof.run import comparing, loader, measuring, preparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
@@ -61,7 +61,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """`compared(side(), side())`: a run of a case, and its baseline that is prepared in the other way."""
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
-        monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
+        monkeypatch.setattr(preparing, "prepare_baseline", lambda _compared, run: other(run))
         points = {"cpu-toy-plain-fp32": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
         return run_of(own, points=points, against=".")
 

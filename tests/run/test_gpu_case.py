@@ -22,10 +22,11 @@ from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import converted_case, measuring_efficiency, prepared_case
+from tritonproof.run import case_run, converted_case, measuring_efficiency
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
+from tritonproof.run.preparing import run_of_case
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Case
 
@@ -71,7 +72,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE_LOCK", other_machine)
-    monkeypatch.setattr(prepared_case, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(converted_case, "load_build", load_build)
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [sample_records.measured("online", 8, 100.0)]
@@ -94,7 +95,7 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, CaseRun(case, model_run) as run:
+    with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
         vars(run.prepared).update(build=CaseBuild(case, folder / name, "0f3c", reused=True))
         vars(model_run).update(flops_per_inference=None)
         yield run

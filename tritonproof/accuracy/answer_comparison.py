@@ -359,8 +359,6 @@ def _wrong_answer(
     return WrongAnswer(sample, f"{name}[{where}]" if where else name, *shown)
 
 
-# --- whose answer is it? ------------------------------------------------------------------------------------
-
 _MIN_COLUMNS = 4
 """Shorter rows are not compared with other samples' rows: noise alone may bring them near another."""
 _DISTINCT_SHARE = 0.25

@@ -59,8 +59,6 @@ def build_engines(job: ConversionJob, path: Path) -> None:
         converter.save(str(path), save_gpu_specific_engines=True)
 
 
-# --- what is installed, without the seconds that importing it takes -----------------------------------------
-
 _DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu")
 """The distributions on PyPI that bring TensorFlow; one of them is enough."""
 

@@ -91,9 +91,6 @@ def load_point_text(result: schema.PointResult, certify: float | None) -> str:
     return ", ".join(parts)
 
 
-# --- in process, at the peak, at a price and within a budget -----------------------------------------------
-
-
 def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
     """`97 % (95 to 99) of in-process throughput, 41 % of the machine's FP32 peak of 180 GFLOP/s, ratio 1.41
     (1.36 to 1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""

@@ -2,10 +2,12 @@
 the length of a block. Other modules have functions that take a run, such as `measure_point`."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from tritonproof.accuracy import ledger, precisions, stages
@@ -21,13 +23,11 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import expect_in_process, with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
-from tritonproof.run.baseline import as_baseline, prepare_baseline
-from tritonproof.run.converted_case import ConvertedCase, converted_build
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.run.repository_case import serve_repository_case
+from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
@@ -41,32 +41,31 @@ class MeasuredPoint(NamedTuple):
     latencies_s: Sequence[float]
 
 
-def prepare_own(scope: CaseScope) -> PreparedCase:
-    """Prepare the case itself, for its own run."""
-    if scope.requested.model.from_repository:
-        entries = scope.suite_run.models.repository_entries
-        return scope.stack.enter_context(serve_repository_case(scope, entries))
-    return ConvertedCase(scope, converted_build(scope))
+def _ended(run: "CaseRun") -> NoReturn:
+    raise RuntimeError(f"{run.label}: the block of this run has ended")
 
 
-def _ended(scope: CaseScope) -> NoReturn:
-    raise RuntimeError(f"{scope.label}: the block of this run has ended")
-
-
-class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Steps ask it for the case,
-    prepared and loaded, and for what its answers are compared with. The end of the block frees all of it."""
+class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
+    """A case for the duration of a block, `with run_of_case(case, model_run) as run`. Steps ask it for the
+    case, prepared and loaded, and for what its answers are compared with. The end of the block frees all."""
 
     def __init__(
         self,
         requested: Case,
         model_run: ModelRun,
+        prepare: Callable[["CaseRun"], PreparedCase],
         role: Literal["", "baseline", "reference"] = "",
-        prepare: Callable[[CaseScope], PreparedCase] = prepare_own,
         settings: Settings | None = None,
+        find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
     ) -> None:
-        super().__init__(requested, model_run, role, settings)
-        self._prepare = prepare
+        """`requested` is the case before its server completes it, and `prepare` prepares it when it is first
+        needed; `role` is empty for the case's own run; `settings` are the server's, if not the suite's."""
+        self.requested, self.role, self.model_run = requested, role, model_run
+        self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
+        self.settings = settings or model_run.suite_run.settings
+        self.hold_machine = model_run.hold_machine
+        self.stack = contextlib.ExitStack()
+        self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
         self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
@@ -76,6 +75,32 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         self._prepare = _ended
         self.stack.__exit__(*error)
 
+    @property
+    def label(self) -> str:
+        """The run's name in progress and errors."""
+        if self.role == "baseline":
+            return f"{self.requested} against {self.settings.baseline}"
+        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
+
+    def say(self, activity: str, detail: str = "") -> None:
+        self.progress.say(f"{self.label}: {activity}", detail)
+
+    @contextlib.contextmanager
+    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
+        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
+        case, settings = self.requested, self.settings
+        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
+        with serve(
+            settings.triton,
+            repository,
+            settings.results / case.target.name / log,
+            device=case.target.device,
+            shared_memory=settings.shared_memory,
+            on_progress=self.say,
+            **more,
+        ) as server:
+            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
+
     @once
     def prepared(self) -> PreparedCase:
         """The case, converted or served from its repository, as the run's role asks for."""
@@ -83,7 +108,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def loader(self) -> Loader:
-        return Loader(self, self.prepared)
+        return Loader(self.prepared, self.model_run, self.settings, self.stack)
 
     @property
     def case(self) -> Case:
@@ -230,8 +255,5 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once
     def baseline(self) -> "CaseRun | None":
         """The run of the baseline on its own server; None if none is given, or it has no such model."""
-        if (baseline := as_baseline(self.requested, self.suite_run)) is None:
-            return None
-        case, settings = baseline
-        prepare = functools.partial(prepare_baseline, self.prepared)
-        return self.stack.enter_context(CaseRun(case, self.model_run, "baseline", prepare, settings))
+        baseline = self._find_baseline(self)
+        return None if baseline is None else self.stack.enter_context(baseline)

@@ -13,8 +13,9 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import ConfigVariant, Deployment, Start
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.once import once
-from tritonproof.run.prepared_case import CaseScope, time_request
+from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
 from tritonproof.serve.loading import check_supported, load_build, load_folder
 from tritonproof.serve.server import Server
@@ -27,7 +28,7 @@ from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, S
 class ConvertedCase:
     """A `PreparedCase` that the suite converts and loads into a Triton that it has started."""
 
-    scope: CaseScope
+    run: CaseRun
     building: contextlib.AbstractContextManager[CaseBuild]
     """Yields the build, which exists for the length of the block."""
     keeps_config: bool = False
@@ -37,44 +38,44 @@ class ConvertedCase:
 
     @property
     def case(self) -> Case:
-        return self.scope.requested
+        return self.run.requested
 
     @property
     def samples(self) -> Samples:
-        return self.scope.model_run.samples
+        return self.run.model_run.samples
 
     scored_samples = samples
 
     @property
     def deployment(self) -> Deployment:
-        return deployment_of(self.case, self.scope.settings)
+        return deployment_of(self.case, self.run.settings)
 
     @once
     def build(self) -> CaseBuild:
-        return self.scope.stack.enter_context(self.building)
+        return self.run.stack.enter_context(self.building)
 
     @once
     def server(self) -> Server:
         """The Triton of the case. The model is built first, as a server without its model repository ends."""
-        scope, deployment = self.scope, self.deployment
-        triton = scope.open_server(
+        run, deployment = self.run, self.deployment
+        triton = run.open_server(
             self.build.folder.parent,
-            variables=server_variables(scope.settings.triton, self.case, deployment),
+            variables=server_variables(run.settings.triton, self.case, deployment),
             options=pool_options(self.case, deployment, self.case.gpus),
         )
-        with scope.hold_machine(exclusive=False):
-            return scope.stack.enter_context(triton)
+        with run.hold_machine(exclusive=False):
+            return run.stack.enter_context(triton)
 
     @once
     def infer_in_process(self) -> Callable[[Arrays], Arrays]:
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
-        with self.scope.hold_machine(exclusive=False):
+        with self.run.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
     def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
-        self.scope.say(f"load into Triton ({variant.scenario})")
-        with self.scope.hold_machine(exclusive=False):
+        self.run.say(f"load into Triton ({variant.scenario})")
+        with self.run.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load_anew(variant)
             loading_s = time.monotonic() - started
@@ -93,26 +94,26 @@ class ConvertedCase:
 
 
 @contextlib.contextmanager
-def converted_build(scope: CaseScope) -> Iterator[CaseBuild]:
+def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
     build, since it converts with the packages for GPUs."""
-    case, settings = scope.requested, scope.settings
+    case, settings = run.requested, run.settings
     is_here = runs_here(case.target)
     with contextlib.ExitStack() as stack:
         if not is_here:
             folder = stack.enter_context(scratch_folder("conversion"))
             settings = dataclasses.replace(settings, model_repos=folder)
-        with scope.hold_machine(exclusive=False):
-            scope.say("convert")
+        with run.hold_machine(exclusive=False):
+            run.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, scope.model_run.source_model, settings, scope.say, device=device)
+            build = build_case(case, run.model_run.source_model, settings, run.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
-            scope.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(private_copy(build, on_progress=scope.say))
+            run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
+            build = stack.enter_context(private_copy(build, on_progress=run.say))
         else:
-            scope.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
+            run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
 
 

@@ -1,5 +1,6 @@
 """Loads a prepared case on its server, for one scenario at a time."""
 
+import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass, field
@@ -10,17 +11,22 @@ from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, once
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.run.prepared_case import PreparedCase
 from tritonproof.serve import server_spec
+from tritonproof.settings.settings import Settings
 
 
 @dataclass(eq=False)
 class Loader:
     """Loads a prepared case, and knows how it is loaded at the moment."""
 
-    scope: CaseScope
     prepared: PreparedCase
+    model_run: ModelRun
+    settings: Settings
+    stack: contextlib.ExitStack
+    """Keeps the samples of requests until the run of the case ends."""
     loaded: LoadedAs | None = None
     under_load: LoadedAs | None = None
     """The loading that has been under load: another one leaves the case cold."""
@@ -43,7 +49,7 @@ class Loader:
             server.spec.kind,
             server.version,
             backend,
-            shared_memory=self.scope.settings.shared_memory,
+            shared_memory=self.settings.shared_memory,
             image=image.name if image else None,
             image_digest=image.digest if image else None,
             versions={} if backend == "python" else libraries,  # the suite's runtimes use the machine's
@@ -53,14 +59,14 @@ class Loader:
     def served(self) -> ServedModel:
         """The case's model on its server, with the samples of its requests."""
         case, server = self.prepared.case, self.prepared.server
-        data = self.scope.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
+        data = self.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
             forget(self.prepared, "infer_in_process")  # of a converted case
-            forget(self.scope.model_run, "framework_model")
+            forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
@@ -87,7 +93,7 @@ class Loader:
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
-        if self.scope.settings.triton.is_remote:
+        if self.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
             raise NotAvailableError(what, where=self.prepared.case)
 

@@ -177,6 +177,6 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
 
     used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
-    reference_run = stack.enter_context(CaseRun(case, run.model_run, "reference", prepare_reference))
+    reference_run = stack.enter_context(CaseRun(case, run.model_run, prepare_reference, "reference"))
     reference_run.loader.ensure_loaded(best.point.scenario)
     return _Reference(reference_run, best)

@@ -1,67 +1,15 @@
-"""What preparing a case takes, and what a run asks of the prepared case, converted or of a repository."""
+"""What a run asks of its prepared case, be it converted or of a repository."""
 
-import contextlib
-import dataclasses
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
 from tritonproof.record.schema import ConfigVariant, Deployment, Start
-from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.described_model import DescribedModel
-from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
-
-
-class CaseScope:
-    """The part of a `CaseRun` that exists before its case is prepared: the case asked for, its model's run,
-    its name in progress and errors, and the stack of all that ends with it. Preparing takes no more."""
-
-    def __init__(
-        self,
-        requested: Case,
-        model_run: ModelRun,
-        role: Literal["", "baseline", "reference"] = "",
-        settings: Settings | None = None,
-    ) -> None:
-        """`requested` is the case before its server completes it; `role` is empty for the case's own run;
-        `settings` are those that serve it, if they are not the suite's: of a baseline."""
-        self.requested, self.role, self.model_run = requested, role, model_run
-        self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
-        self.settings = settings or model_run.suite_run.settings
-        self.hold_machine = model_run.hold_machine
-        self.stack = contextlib.ExitStack()
-
-    @property
-    def label(self) -> str:
-        """The run's name in progress and errors."""
-        if self.role == "baseline":
-            return f"{self.requested} against {self.settings.baseline}"
-        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
-
-    def say(self, activity: str, detail: str = "") -> None:
-        self.progress.say(f"{self.label}: {activity}", detail)
-
-    @contextlib.contextmanager
-    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
-        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
-        case, settings = self.requested, self.settings
-        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
-        with serve(
-            settings.triton,
-            repository,
-            settings.results / case.target.name / log,
-            device=case.target.device,
-            shared_memory=settings.shared_memory,
-            on_progress=self.say,
-            **more,
-        ) as server:
-            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
 
 class PreparedCase(Protocol):

@@ -21,7 +21,7 @@ from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
-from tritonproof.run.prepared_case import CaseScope
+from tritonproof.run.case_run import CaseRun
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
@@ -96,11 +96,11 @@ class RepositoryCase:
 
 @contextlib.contextmanager
 def serve_repository_case(
-    scope: CaseScope, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
+    run: CaseRun, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
     """The case after its first answer, with the `entries` of its repository, by name, which it may call. A
     baseline gets its case's `shared_samples` and no labels, any other case what the settings give it."""
-    case, settings, name = scope.requested, scope.settings, scope.requested.model.name
+    case, settings, name = run.requested, run.settings, run.requested.model.name
     if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
         fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
@@ -116,13 +116,13 @@ def serve_repository_case(
             repository = scratch / "models"
             repository.mkdir()
             link_repository(entries.values(), repository)
-        server = stack.enter_context(scope.open_server(repository, auto_complete=True))
-        scope.say("load into Triton as it is")
-        with scope.hold_machine(exclusive=False):
+        server = stack.enter_context(run.open_server(repository, auto_complete=True))
+        run.say("load into Triton as it is")
+        with run.hold_machine(exclusive=False):
             model, described, accepted_samples = _describe_and_ask(
-                scope, server, entries, labels, shared_samples
+                run, server, entries, labels, shared_samples
             )
-        scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
+        run.progress.note(f"{run.label}: {described}; requests: {accepted_samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -135,7 +135,7 @@ def serve_repository_case(
 
 
 def _describe_and_ask(
-    scope: CaseScope,
+    run: CaseRun,
     server: Server,
     entries: Mapping[str, RepositoryEntry],
     labels: LabelOptions | None,
@@ -143,23 +143,23 @@ def _describe_and_ask(
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
     """Load a model of a repository and send its first request. Returns the model as its server completed it,
     the server's description of it, and the samples that it accepts."""
-    requested, name = scope.requested.model, scope.requested.model.name
+    requested, name = run.requested.model, run.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
         several = labels is None and model.exchange == "single"
-        return samples_in_folder(model, scope.settings.samples.by_model(entries).get(name), several=several)
+        return samples_in_folder(model, run.settings.samples.by_model(entries).get(name), several=several)
 
     samples = shared_samples
     if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs
         samples = samples or user_samples(requested)  # refused before anything is loaded
-    described = load_model(server, entries[name], entries, scope.requested.gpus)
+    described = load_model(server, entries[name], entries, run.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     if shared_samples is not None:
         if others := other_inputs(model, shared_samples):
-            what = f"{scope.label} takes other inputs: {', '.join(others)}"
-            raise AccuracyError(what, where=scope.requested)
+            what = f"{run.label} takes other inputs: {', '.join(others)}"
+            raise AccuracyError(what, where=run.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
     source = "the samples that were given" if shared_samples is None else "those of the case that is compared"

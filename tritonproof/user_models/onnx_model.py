@@ -288,9 +288,6 @@ def _error(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
     return np.asarray(np.max(errors, axis=0))
 
 
-# --- what running the network shows -------------------------------------------------------------------------
-
-
 def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interface: Interface) -> Samples:
     """Generated samples with the first variable length that the network computes. Raises InputError."""
     is_open = any(ANY in tensor.shape for tensor in inputs)

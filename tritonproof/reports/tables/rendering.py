@@ -207,8 +207,6 @@ def print_as(form: str, blocks: Sequence[Block]) -> None:
     show(blocks, Console(theme=Theme(styles)))
 
 
-# --- text as Markdown --------------------------------------------------------------------------------------
-
 # Characters that end a cell, begin HTML, an HTML entity, a link or picture (which need a bracket), code,
 # struck-out or emphasised text, or escape any of these. An underscore within a word does none of this.
 _MARKUP = re.compile(
