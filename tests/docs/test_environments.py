@@ -12,7 +12,7 @@ from tests.helpers import ROOT, environments, present, project_file
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
-from tritonproof.serve.server_spec import RELEASES, why_unsupported
+from tritonproof.serve.container import RELEASES, why_unsupported
 
 PAGE = (ROOT / "docs" / "gpus.md").read_text()
 TOX = configparser.ConfigParser(interpolation=None)

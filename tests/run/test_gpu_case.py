@@ -27,7 +27,8 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.preparing import run_of_case
-from tritonproof.serve.server_spec import ContainerImage, ServerSpec
+from tritonproof.serve.container import ContainerImage
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Case
 
 SEEN: dict[str, Any] = {}

@@ -12,10 +12,10 @@ from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.serve import wheels
-from tritonproof.serve.container import prepare_image
+from tritonproof.serve.container import REPOSITORY, ContainerImage, prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import REPOSITORY, ContainerImage, ServerSpec
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device
 
 IMAGE = f"{REPOSITORY}:24.10-py3"

@@ -27,9 +27,10 @@ from tritonproof.models import all_models
 from tritonproof.serve import backends as backends_module
 from tritonproof.serve.backends import local_backends, pool_options, serves_natively
 from tritonproof.serve.command import server_environment
+from tritonproof.serve.container import ContainerImage
 from tritonproof.serve.loading import check_supported, load_build
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
+from tritonproof.serve.server_spec import ServerKind, ServerSpec, parse_server
 from tritonproof.spec import Case
 
 FORMATS = {format_.name: format_ for format_ in all_formats()}

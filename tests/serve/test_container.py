@@ -1,4 +1,4 @@
-"""NVIDIA's container on a scripted Docker engine: command, start and image metadata."""
+"""NVIDIA's container on a scripted Docker engine, and options, GPUs and libraries of its releases."""
 
 import csv
 import os
@@ -13,9 +13,18 @@ from tests.serve.programs import IMAGE, FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.serve.command import Ports
-from tritonproof.serve.container import docker_command
+from tritonproof.serve.container import (
+    RELEASES,
+    ContainerImage,
+    Release,
+    default_image,
+    docker_command,
+    image_of,
+    libraries,
+    release_of_image,
+)
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ContainerImage, ServerSpec, image_of
+from tritonproof.serve.server_spec import ServerSpec
 
 
 @pytest.fixture
@@ -149,3 +158,63 @@ def test_container_gets_gpus_of_the_run() -> None:
     hidden = "--env=NVIDIA_VISIBLE_DEVICES=void"
     assert [part for part in started_with() if part.startswith("--gpus") or part == hidden] == [hidden]
     assert hidden not in started_with(gpus)
+
+
+OPTIONS = Path(__file__).with_name("server_options.txt")
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
+@pytest.mark.parametrize("shared_memory", ["system", "none"])
+def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
+    image = ContainerImage("any", release=release.name)
+    command = docker_command(image, Ports(1, 2, 3), Path("proof"), (), shared_memory, {}, "key")
+    options = {part.partition("=")[0] for part in command[command.index("tritonserver") + 1 :]}
+    lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
+    known = {f"--{name}" for name, since in lines if since <= release.name}
+    assert options <= known
+    wants_memory = shared_memory != "none" and "--allow-client-shm" in known
+    assert ("--allow-client-shm" in options) is wants_memory
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3", "26.04"),
+        ("mirror.example.org:5000/nvidia/tritonserver:25.02", "25.02"),
+        ("my/mytritonserver:25.02", None),
+        ("nvcr.io/nvidia/tritonserver:99.01-py3", None),
+        ("tritonserver:25.021-py3", None),
+    ],
+)
+def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | None) -> None:
+    assert release_of_image(image) == release
+
+
+@pytest.mark.parametrize(
+    ("capability", "image"), [(None, "24.10"), ((7, 0), "24.10"), ((8, 0), "24.10"), ((10, 0), "25.02")]
+)
+def test_default_image_is_embedded_release_unless_gpu_needs_newer(
+    capability: tuple[int, int] | None, image: str
+) -> None:
+    assert default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
+
+
+OF_24_10 = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
+
+
+def test_server_libraries_are_those_of_its_release() -> None:
+    image = ContainerImage("my/triton", release="24.10", tensorrt="10.5.0.18")
+    assert libraries("docker", "2.51.0.mine", image) == OF_24_10 | {"tensorrt": "10.5.0.18"}
+    assert libraries("remote", "2.55.0", None) == {"onnxruntime": "1.20.1"}
+    assert libraries("docker", "1.0", ContainerImage("my/triton")) == {}
+
+
+def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
+    """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
+    assert libraries("local", "2.51.0", None, tmp_path) == {}
+    for library in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
+        (tmp_path / library).parent.mkdir()
+        (tmp_path / library).touch()
+    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10
+    (tmp_path / "onnxruntime" / "libonnxruntime.so.1.20.1").touch()
+    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10 | {"onnxruntime": "1.20.1"}

@@ -14,8 +14,8 @@ from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT, gpu_environment
 from tritonproof.host import machine, nvml
 from tritonproof.serve import backends
-from tritonproof.serve.container import local_image
-from tritonproof.serve.server_spec import ServerSpec, image_of, tensorrt_of
+from tritonproof.serve.container import image_of, local_image, tensorrt_of
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device, Format
 
 

@@ -14,7 +14,7 @@ from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import PreparedCase
-from tritonproof.serve import server_spec
+from tritonproof.serve.container import libraries
 from tritonproof.settings.settings import Settings
 
 
@@ -44,7 +44,7 @@ class Loader:
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.image
-        libraries = server_spec.libraries(server.spec.kind, server.version, image, server.backends)
+        versions = libraries(server.spec.kind, server.version, image, server.backends)
         return schema.Serving(
             server.spec.kind,
             server.version,
@@ -52,7 +52,7 @@ class Loader:
             shared_memory=self.settings.shared_memory,
             image=image.name if image else None,
             image_digest=image.digest if image else None,
-            versions={} if backend == "python" else libraries,  # the suite's runtimes use the machine's
+            versions={} if backend == "python" else versions,  # the suite's runtimes use the machine's
         )
 
     @once

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tritonproof.base.errors import SetupError
 from tritonproof.host.process import DOCKER_VARIABLES, ProgramError, minimal_environment, run_program
-from tritonproof.serve import server_spec, wheels
+from tritonproof.serve import wheels
 from tritonproof.serve.backends import local_backends, python_stub
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device
@@ -28,6 +28,10 @@ src/restricted_features.h of github.com/triton-inference-server/server, r24.10."
 _KEY_NAME = "tritonproof-key"
 KEY_HEADER = f"triton-grpc-protocol-{_KEY_NAME}"
 """The header with the key over gRPC. Source: kRestrictedProtocolHeaderTemplate in src/grpc/grpc_server.h."""
+_CLIENT_MEMORY_OPTION = "--allow-client-shm"
+_CLIENT_MEMORY_OPTION_SINCE = "26.04"
+"""The first release whose clients may register shared memory only if the server was started with this option,
+which earlier releases reject. Source: src/command_line_parser.cc."""
 MODELS = "models"
 """The name in a server's folder of the link to its model repository."""
 ANSWER_S = 20.0
@@ -65,6 +69,11 @@ def common_options(name: str, repository: Path | str, address: str, ports: Ports
 def key_options(key: str | None) -> list[str]:
     """The options by which a tritonserver demands the key, if there is one, for loading models."""
     return [f"--{name}={_KEY_APIS}:{_KEY_NAME}={key}" for name in _KEY_OPTIONS if key is not None]
+
+
+def client_memory_options(name: str | None) -> list[str]:
+    """The options that let a release's clients use shared memory; an unknown release counts as the newest."""
+    return [f"{_CLIENT_MEMORY_OPTION}=true"] if name is None or name >= _CLIENT_MEMORY_OPTION_SINCE else []
 
 
 def server_environment(
@@ -120,7 +129,7 @@ def server_command(
     with contextlib.suppress(ProgramError):
         ended = run_program([program, "--help"], environment=minimal_environment(), limit_s=ANSWER_S)
         help_text = ended.text + ended.error_text
-    if shared_memory != "none" and server_spec.CLIENT_MEMORY_OPTION in help_text:
-        command += server_spec.client_memory_options(None)
+    if shared_memory != "none" and _CLIENT_MEMORY_OPTION in help_text:
+        command += client_memory_options(None)
     knows_keys = set(_KEY_OPTIONS) <= set(re.findall(r"--([a-z-]+)", help_text))
     return command + (key_options(key) if knows_keys else []), backends

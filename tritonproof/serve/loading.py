@@ -17,8 +17,9 @@ from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve import connection
 from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively
 from tritonproof.serve.connection import HangsError, error_text, is_unimplemented
+from tritonproof.serve.container import TENSORRT_ON_ANY_GPU_SINCE, release_of, tensorrt_of
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import TENSORRT_ON_ANY_GPU_SINCE, ServerSpec, release_of, tensorrt_of
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Case
 
 if TYPE_CHECKING:

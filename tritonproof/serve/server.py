@@ -14,9 +14,9 @@ from tritonproof.host import scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.serve import connection
 from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
-from tritonproof.serve.container import container_process
+from tritonproof.serve.container import ContainerImage, container_process
 from tritonproof.serve.messages import inputs_of, read_output
-from tritonproof.serve.server_spec import ContainerImage, ServerSpec
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Arrays, Case, Device, Model
 
 _ALIVE_S = 2.0
