@@ -31,11 +31,11 @@ def test_other_build_may_be_repository_target_or_case_folder(built: CaseBuild, t
 
 
 def test_changed_build_is_refused_and_hand_made_one_is_not(built: CaseBuild, tmp_path: Path) -> None:
-    baseline = baseline_builds.parse_against(str(tmp_path / "models"))
-    baseline_builds.check_unchanged(baseline, built.folder)
+    against = baseline_builds.parse_against(str(tmp_path / "models"))
+    baseline_builds.check_unchanged(against, built.folder)
     (built.folder / "build.json").write_text("{}")
     with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
-        baseline_builds.check_unchanged(baseline, built.folder)
+        baseline_builds.check_unchanged(against, built.folder)
 
 
 def test_each_build_keeps_own_settings(built: CaseBuild) -> None:

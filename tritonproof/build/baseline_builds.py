@@ -38,13 +38,13 @@ _ARCHIVE_S = 300.0
 
 
 @dataclass(frozen=True)
-class BaselineSpec:
-    """The build that `--against` names."""
+class AgainstSpec:
+    """What `--against` names: builds, a model repository, or code of this project that makes builds."""
 
     name: str
     """The name for a reader: the folder, or the git ref with its commit."""
     kind: Literal["folder", "checkout", "commit"]
-    """folder: of builds, or a model repository; checkout, commit: this project's code, which makes builds."""
+    """folder: of builds, or a model repository; checkout, commit: this project's code."""
     folder: Path | None = None
     """The folder, or the checkout; None for a commit."""
     commit: str = ""
@@ -53,11 +53,11 @@ class BaselineSpec:
         return self.name
 
 
-def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
+def parse_against(text: str, root: Path = SUITE) -> AgainstSpec:
     """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""
     folder = files.absolute_path("--against", text)
     if folder.is_dir():
-        return BaselineSpec(text, "checkout" if is_checkout(folder) else "folder", folder)
+        return AgainstSpec(text, "checkout" if is_checkout(folder) else "folder", folder)
     command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}"]
     try:
         commit = output_of(command, limit_s=30).decode().strip()
@@ -70,7 +70,7 @@ def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
             "for actions/checkout)",
         ) from error
     short = commit[:7]
-    return BaselineSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
+    return AgainstSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
 
 
 def is_checkout(folder: Path) -> bool:
@@ -85,27 +85,27 @@ def _builds_in(folder: Path) -> Iterator[Path]:
                 yield config.parent
 
 
-def find_build(baseline: BaselineSpec, case: Case) -> Path:
+def find_build(against: AgainstSpec, case: Case) -> Path:
     """The case's folder among the builds. Raises InputError with a list of the builds."""
-    assert baseline.folder is not None
-    folders = list(_builds_in(baseline.folder))
+    assert against.folder is not None
+    folders = list(_builds_in(against.folder))
     for folder in folders:
         if folder.name == str(case):
             return folder
     names = sanitize.excerpt(", ".join(folder.name for folder in folders), 500) or "no build at all"
     fix = "select what is there by -k, or build it: "
-    fix += commands.benchmarks_command(f"-k {case} --model-repos {baseline.folder}")
+    fix += commands.benchmarks_command(f"-k {case} --model-repos {against.folder}")
     what = f"there is no build of {case}; there is {names}"
-    raise InputError(what, where=f"--against {baseline.name}", fix=fix)
+    raise InputError(what, where=f"--against {against.name}", fix=fix)
 
 
-def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None = None) -> None:
+def check_unchanged(against: AgainstSpec, build: Path, taken_from: Path | None = None) -> None:
     """Raise InputError, naming `taken_from` for a copy, if a build's files but config.pbtxt have changed."""
     # A hand-made build has no build.json.
     if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
         fix = "delete the folder and build the case again; changed files may be code, and are not used"
-        raise InputError(what, where=f"--against {baseline.name}: {taken_from or build}", fix=fix)
+        raise InputError(what, where=f"--against {against.name}: {taken_from or build}", fix=fix)
 
 
 def config_of(build: Path) -> "ModelConfig":
@@ -128,24 +128,24 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _text: None
+    against: AgainstSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _text: None
 ) -> Path:
     """The files of a commit in a folder of their own below `cache`, written by an earlier run or now. It is
     no git worktree: the repository does not know it, and anybody may delete it at any time. `on_progress`
     receives what this waits for. Raises ProofError if git gives no files of this project."""
-    folder = cache / baseline.commit
+    folder = cache / against.commit
     cache.mkdir(parents=True, exist_ok=True)
     with locks.hold_path(folder, on_wait=lambda run: on_progress(f"wait for another run's checkout: {run}")):
         if not folder.is_dir():
-            _export(baseline, root, folder)
+            _export(against, root, folder)
     return folder
 
 
-def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
+def _export(against: AgainstSpec, root: Path, folder: Path) -> None:
     """Write the files of a commit into a new folder, which appears only when it is complete."""
     with locked_folder(folder.parent, UNFINISHED) as work_folder:
         archive, unfinished = work_folder / "files.tar", work_folder / "files"
-        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), baseline.commit]
+        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), against.commit]
         problem = "the commit has no benchmarks of this project"
         try:
             output_of(command, limit_s=_ARCHIVE_S)
@@ -155,12 +155,12 @@ def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
             problem = f"git cannot give the files of the commit: {error}"
         if not is_checkout(unfinished):
             fix = f"give a later commit; or run by hand: {' '.join(command)}"
-            raise InputError(problem, where=f"--against {baseline.name}", fix=fix)
+            raise InputError(problem, where=f"--against {against.name}", fix=fix)
         unfinished.rename(folder)
 
 
 def build_in_checkout(
-    checkout: Path, baseline: BaselineSpec, case: Case, options: Sequence[str], on_progress: OnProgress
+    checkout: Path, against: AgainstSpec, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
     """Have a checkout build the case by its own command line; returns the case's folder. The checkout runs
     every time, as only it knows whether its builds are up to date. Raises ProofError if it fails."""
@@ -192,5 +192,5 @@ def build_in_checkout(
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
         what += indented_lines(output_end)
-        raise ProofError(what, where=f"--against {baseline.name}", fix=fix)
+        raise ProofError(what, where=f"--against {against.name}", fix=fix)
     return folder

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 
 from tritonproof.build import baseline_builds
-from tritonproof.build.baseline_builds import BaselineSpec
+from tritonproof.build.baseline_builds import AgainstSpec
 from tritonproof.build.builds import CaseBuild, snapshot
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase, converted_build
@@ -62,22 +62,22 @@ def prepare_baseline(compared: PreparedCase, run: CaseRun) -> PreparedCase:
 
 
 @contextlib.contextmanager
-def _build(run: CaseRun, baseline: BaselineSpec) -> Iterator[CaseBuild]:
+def _build(run: CaseRun, against: AgainstSpec) -> Iterator[CaseBuild]:
     """The case's baseline in its own model repository: an existing build, or one that its own checkout makes.
     Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
     case = run.requested
     with contextlib.ExitStack() as stack:
-        if baseline.kind == "folder":
-            folder = baseline_builds.find_build(baseline, case)
-            baseline_builds.check_unchanged(baseline, folder)
+        if against.kind == "folder":
+            folder = baseline_builds.find_build(against, case)
+            baseline_builds.check_unchanged(against, folder)
         else:
-            if (checkout := baseline.folder) is None:
+            if (checkout := against.folder) is None:
                 run.say("get the commit's files")
                 cache = run.settings.model_repos / ".against"
-                checkout = baseline_builds.export_commit(baseline, cache, on_progress=run.say)
+                checkout = baseline_builds.export_commit(against, cache, on_progress=run.say)
             options = run.settings.command_line("checkout", case.model.name)
-            built = baseline_builds.build_in_checkout(checkout, baseline, case, options, run.say)
+            built = baseline_builds.build_in_checkout(checkout, against, case, options, run.say)
             run.progress.note(f"{run.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=run.say))
-            baseline_builds.check_unchanged(baseline, folder, built)
+            baseline_builds.check_unchanged(against, folder, built)
         yield CaseBuild(case, folder, reused=True)

@@ -171,7 +171,7 @@ class Settings:
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
 
-    against: baseline_builds.BaselineSpec | None = option(
+    against: baseline_builds.AgainstSpec | None = option(
         "comparison",
         "REF_OR_DIR",
         lambda _flag, text: baseline_builds.parse_against(text),
@@ -262,7 +262,7 @@ class Settings:
         return MeasuringPlan(self.interval_target, self.point_budget_s or default_s, self.certify)
 
     @property
-    def baseline(self) -> baseline_builds.BaselineSpec | ServerSpec | None:
+    def baseline(self) -> baseline_builds.AgainstSpec | ServerSpec | None:
         """The baseline (a build, a repository or a Triton), whose text reports show; None without one."""
         return self.against or self.against_triton
 
