@@ -14,7 +14,7 @@ from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record.schema import LoadPoint
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Counting(StandInServer):
     """A server whose models have totals, by name."""
 

@@ -38,7 +38,7 @@ MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 Prepare = Callable[[CaseRun], PreparedCase]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StandInServer(Server):
     """A Triton without a process, which answers zeros."""
 
@@ -90,7 +90,7 @@ def prepare(**changes: Any) -> Prepare:
     return lambda run: dataclasses.replace(StandInCase(run.requested), **changes)
 
 
-def prepare_repository_case(server: Server = StandInServer(), **configuration: Any) -> Prepare:
+def prepare_repository_case(server: Server | None = None, **configuration: Any) -> Prepare:
     """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
     config = ModelConfig(**configuration)
     described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
@@ -99,7 +99,7 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
         case = dataclasses.replace(run.requested, format=AS_IS, precision="")
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
         build = CaseBuild(case, Path("m"), reused=True)
-        return RepositoryCase(case, toy.DEPLOYMENT, server, described, build, accepted)
+        return RepositoryCase(case, toy.DEPLOYMENT, server or StandInServer(), described, build, accepted)
 
     return prepare_it
 

@@ -39,7 +39,7 @@ def test_what_counts_after_the_sweep_is_saved(
 ) -> None:
     points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
     refused = (points[1].batch,) if fails == "first request" else ()
-    server = StandInServer(refused=refused, stop_reasons=[ended])
+    server = StandInServer(refused=refused, stop_reason=ended)
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     selected = {str(toy.case(MODEL)): points}
     run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")

@@ -130,7 +130,7 @@ def test_idle_load_or_request_is_given_up_once(
         _ = load_build(fresh, waiting, toy.ONLINE), doubled_by(fresh, waiting)
     with pytest.raises(ProofError):
         fresh.check_running()
-    assert fresh.stop_reasons
+    assert fresh.stop_reason
 
 
 LOG = """\

@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _ENDING_S = 5.0
 """Seconds from a server's end until its status is known, as the guard cleans up first."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Server:
     """A running Triton and how it is reached. What is unknown of it is None: most, of a remote server."""
 
@@ -55,8 +55,8 @@ class Server:
     """The end of the names of our models on it; empty for a server of the run's own."""
     label: str = "Triton"
     """What errors call it: a case may have several."""
-    stop_reasons: list[str] = field(default_factory=list)
-    """Why this suite ended it early, if it did."""
+    stop_reason: str = ""
+    """Why this suite ended it early, as the end of a sentence; empty if it did not."""
 
     def name_of(self, case: Case) -> str:
         """The name of a case's model on the server; a user's model keeps its own."""
@@ -107,7 +107,7 @@ class Server:
             return connection.wait_while_busy(call, self.pid, connection.IDLE_S)
         except connection.HangsError:
             if self.process is not None:
-                self.stop_reasons.append("was ended by this suite, as it hung")
+                self.stop_reason = "was ended by this suite, as it hung"
                 stop(self.process)
             raise
 
@@ -140,8 +140,8 @@ class Server:
 
     def how_it_ended(self) -> str:
         """`was ended by SIGKILL`, `ended with status 1`; empty if it runs, or is not this process's."""
-        if self.process is None or self.stop_reasons:
-            return "".join(self.stop_reasons[:1])
+        if self.process is None or self.stop_reason:
+            return self.stop_reason
         # Connections close first; the status follows when the guard has cleaned up.
         limit_s = 0.0 if self.is_live(_ALIVE_S) else _ENDING_S
         try:
