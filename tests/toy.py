@@ -26,6 +26,7 @@ from tritonproof.measure.passes import LoadJob, Pass, SteadyPart, cut_closed_loo
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
+from tritonproof.record import schema
 from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import (
     Arrays,
@@ -57,6 +58,7 @@ def load(artifact, settings):
 
 DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
 ONLINE = ConfigVariant("online", DEPLOYMENT)
+FACTS = schema.BuildFacts("0f3c", "test", 1.0, 1.0)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 
@@ -175,7 +177,7 @@ def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
     (version / "__pycache__").touch()
     config = configuration.model_config(in_raw, DEPLOYMENT, native=False)
     (folder / "config.pbtxt").write_text(configuration.config_text(config))
-    return CaseBuild(in_raw, folder, "digest", "none", 0.0, 0.0, reused=False)
+    return CaseBuild(in_raw, folder, FACTS, reused=False)
 
 
 def compare_conversion(

@@ -124,7 +124,7 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
     conversions: list[str] = []
     case = case_with(writing("converted", conversions))
     first, second = build(case, tmp_path), build(case, tmp_path)
-    assert (first.reused, second.reused, second.digest) == (False, True, first.digest)
+    assert (first.reused, second.reused, second.facts) == (False, True, first.facts)
     third = build(case, tmp_path, deployment=structs.replace(UP_TO_32, instances=2))
     config = text_format.Parse((third.folder / "config.pbtxt").read_text(), pb.ModelConfig())
     assert config.instance_group[0].count == 2
@@ -276,7 +276,7 @@ def test_rebuild_does_not_change_a_build_in_use(tmp_path: Path, megabytes: int) 
     first = build(case_with(writing(before)), tmp_path)
     with private_copy(first) as taken:
         second = build(case_with(writing(after)), tmp_path, OTHER_WEIGHTS)
-        assert second.digest != taken.digest == first.digest
+        assert second.facts.digest != taken.facts.digest == first.facts.digest
         assert second.artifact.read_text() == after
         assert taken.artifact.read_text() == before
         assert (taken.folder / "config.pbtxt").is_file()

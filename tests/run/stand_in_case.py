@@ -75,7 +75,7 @@ class StandInCase:
 
     @property
     def build(self) -> CaseBuild:
-        return CaseBuild(self.case, self.folder, "0f3c", reused=True)
+        return CaseBuild(self.case, self.folder, toy.FACTS, reused=True)
 
     def load_anew(self, _variant: ConfigVariant) -> str:
         self.server.load_model(str(self.case), None)

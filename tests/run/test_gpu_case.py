@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests import sample_records
+from tests import sample_records, toy
 from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.helpers import present, settings
 from tests.run.stand_in_case import StandInServer
@@ -66,7 +66,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         return contextlib.nullcontext(Mock())
 
     def find(case: Case, *_arguments: Any) -> CaseBuild:
-        return CaseBuild(case, tmp_path / str(case), "0f3c", reused=True)
+        return CaseBuild(case, tmp_path / str(case), toy.FACTS, reused=True)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
@@ -97,7 +97,7 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        vars(run.prepared).update(build=CaseBuild(case, folder / name, "0f3c", reused=True))
+        vars(run.prepared).update(build=CaseBuild(case, folder / name, toy.FACTS, reused=True))
         vars(model_run).update(flops_per_inference=None)
         yield run
 

@@ -36,7 +36,7 @@ def test_fastest_point_is_one_of_closed_loops() -> None:
 def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
     run = run_of()
     light, heavy, anew = (sample_records.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
-    build = structs.replace(RECORD.build, digest=run.build.digest)
+    build = structs.replace(RECORD.build, digest=run.build.facts.digest)
     of_this = {"case": run.case.key, "machine": run.machine, "deployment": run.deployment, "build": build}
     sample_records.store(run.settings.results, structs.replace(RECORD, points=(light, heavy), **of_this))
     run.measured = {anew.point: MeasuredPoint(anew, []), LoadPoint("online", 1, 4): ProofError("refused")}

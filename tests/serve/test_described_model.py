@@ -190,6 +190,6 @@ def test_model_whose_files_change_is_another_build(tmp_path: Path) -> None:
     ):
         change()
         builds.append(as_build(toy.case(), described, tmp_path))
-    assert len({build.digest for build in builds[1:]}) == 5
-    assert builds[0].digest == builds[1].digest
-    assert 1.0 <= builds[-1].size_mib < 1.1
+    assert len({build.facts.digest for build in builds[1:]}) == 5
+    assert builds[0].facts.digest == builds[1].facts.digest
+    assert 1.0 <= builds[-1].facts.size_mib < 1.1

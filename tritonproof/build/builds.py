@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
@@ -29,7 +30,7 @@ from tritonproof.base.paths import CONFIG_FILE, PACKAGE
 from tritonproof.build import runtime_files
 from tritonproof.build.configuration import VERSION_FOLDER, config_text, model_config
 from tritonproof.host import locks, machine, scratch
-from tritonproof.record.schema import Deployment
+from tritonproof.record.schema import BuildFacts, Deployment
 from tritonproof.safe_io.files import data_digest
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
@@ -74,20 +75,17 @@ UNFINISHED = ".unfinished-"
 """The prefix of folders for unfinished builds, or for a commit's unfinished files."""
 
 
+UNKNOWN_FACTS = BuildFacts("", "", 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class CaseBuild:
-    """A case's folder below --model-repos: converted, configured, and unchanged by its build.json."""
+    """A case's model as files to serve: a conversion below --model-repos, a baseline's, or a repository's."""
 
     case: Case
     folder: Path
-    """The model's folder, with its configuration, build.json and the folder of its one version."""
-    digest: str = ""
-    """SHA-256, in hexadecimal, of all that decides the artifact (`build_inputs`); empty if unknown."""
-    weights_source: str = ""
-    """The weights' origin: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
-    build_time_s: float = 0.0
-    """Seconds of the conversion, perhaps in an earlier run."""
-    size_mib: float = 0.0
+    """The folder of its configuration; a conversion's has build.json and the folder of its version too."""
+    facts: BuildFacts = UNKNOWN_FACTS
     reused: bool = field(kw_only=True)
     """Whether this call found the build instead of converting the case."""
     taken_from: Path | None = None
@@ -206,11 +204,11 @@ def _inputs_digest(inputs: dict[str, Any]) -> str:
 
 
 def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> CaseBuild | None:
-    digest, facts = _inputs_digest(inputs), unchanged_facts(folder)
-    if facts is None or facts["digest"] != digest:
+    stored = unchanged_facts(folder)
+    if stored is None or stored["digest"] != _inputs_digest(inputs):
         return None
-    figures = {name: facts[name] for name in ("digest", "weights_source", "build_time_s", "size_mib")}
-    return CaseBuild(case, folder, reused=True, **figures)
+    facts = BuildFacts(**{name: stored[name] for name in BuildFacts.__struct_fields__})
+    return CaseBuild(case, folder, facts, reused=True)
 
 
 def _runtime_files(case: Case) -> dict[str, Path]:
@@ -240,14 +238,13 @@ def _convert(
         # Python neither writes bytecode beside a model nor runs any that somebody put there if a file has the
         # name of its folder. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
         (version / "__pycache__").touch()
-        digest = _inputs_digest(inputs)
-        facts: dict[str, Any] = {"digest": digest, "weights_source": weights_source}
-        facts |= {"build_time_s": build_time_s, "size_mib": size_mib, "content": inputs}
-        facts[_DIGEST] = _folder_digest(new_folder, facts)
-        (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+        facts = BuildFacts(_inputs_digest(inputs), weights_source, build_time_s, size_mib)
+        stored: dict[str, Any] = {**structs.asdict(facts), "content": inputs}
+        stored[_DIGEST] = _folder_digest(new_folder, stored)
+        (new_folder / FACTS).write_text(json.dumps(stored, indent=2) + "\n")
         remove_path(folder)
         new_folder.rename(folder)
-    return CaseBuild(case, folder, digest, weights_source, build_time_s, size_mib, reused=False)
+    return CaseBuild(case, folder, facts, reused=False)
 
 
 def remove_path(folder: Path) -> None:
@@ -272,7 +269,7 @@ def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _text: No
         digest: object = None
         with contextlib.suppress(OSError, ValueError):
             digest = stored_facts(copy).get("digest")
-        if digest != built.digest:
+        if digest != built.facts.digest:
             what = "another run has removed the build, or made it anew of something else"
             fix = "run again; give runs with different weights folders of their own (--model-repos DIR)"
             raise ProofError(what, where=built.folder, fix=fix)

@@ -113,7 +113,7 @@ def artifact_worker(
     Beside Triton's ONNX Runtime `backend`, whose idle threads always spin, they spin in process too.
     """
     case = build.case
-    engines = engine_folder(case, build.digest)
+    engines = engine_folder(case, build.facts.digest)
     settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
     settings["device"] = case.target.device
     if backend == "onnxruntime":

@@ -68,7 +68,7 @@ class ConvertedCase:
 
     @once
     def infer_in_process(self) -> Callable[[Arrays], Arrays]:
-        engines = runtime_files.engine_folder(self.build.case, self.build.digest)
+        engines = runtime_files.engine_folder(self.build.case, self.build.facts.digest)
         with self.run.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
@@ -108,7 +108,7 @@ def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
             run.say("convert")
             device: Device | None = None if is_here else "cpu"
             build = build_case(case, run.model_run.source_model, settings, run.say, device=device)
-        size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
+        size, took = SIZE.text(build.facts.size_mib), DURATION.text(build.facts.build_time_s)
         if is_here:
             run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
             build = stack.enter_context(private_copy(build, on_progress=run.say))

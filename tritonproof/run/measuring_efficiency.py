@@ -64,7 +64,7 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, and others on record for this machine, build, settings and server.
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
-    on_record = results_of(record, run, run.build.digest, run.deployment)
+    on_record = results_of(record, run, run.build.facts.digest, run.deployment)
     results = {result.point: result for result in on_record}
     of_this_run = (each.result for each in run.measured.values() if isinstance(each, MeasuredPoint))
     results |= {result.point: result for result in of_this_run}
@@ -143,7 +143,8 @@ def _measure(
     if reference is None:
         return entry
     ratio = schema.Ratio(1.0, 1.0, 1.0) if reference_job is None else turns.ratio("reference")
-    compared = schema.ReferenceComparison(str(reference.run.requested), ratio, reference.run.build.digest)
+    digest = reference.run.build.facts.digest
+    compared = schema.ReferenceComparison(str(reference.run.requested), ratio, digest)
     return structs.replace(entry, reference=compared)
 
 
@@ -166,7 +167,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     build = builds.reusable_build(case, source_model, deployment, settings.model_repos, settings.dataset)
     record = record_updates.read_stored(record_files.record_path(case.key, settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
-    best = fastest_closed_loop(results_of(right, run, "" if build is None else build.digest, deployment))
+    best = fastest_closed_loop(results_of(right, run, build.facts.digest if build else "", deployment))
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "

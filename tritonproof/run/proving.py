@@ -51,7 +51,7 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
         stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
     ledger = accuracy_ledger(case, arithmetic_precision, samples, stages, scores_by_metric, user_limits)
-    return ledger, sample_scores(case, run.build.digest, samples, stages, scores_by_metric)
+    return ledger, sample_scores(case, run.build.facts.digest, samples, stages, scores_by_metric)
 
 
 def _evaluate_served(

@@ -19,7 +19,7 @@ from tritonproof.build.configuration import config_text
 from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import ConfigVariant, Deployment, Start
+from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.case_run import CaseRun
 from tritonproof.serve.described_model import DescribedModel, load_model
@@ -203,8 +203,8 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
                 digest.update(f"{relative} {target}".encode())
     place = "" if described.entry.folder is not None else " on the server"
     weights_source = f"as it is{place}, {described.version}"
-    size_mib = round(size / 2**20, 3)
-    return CaseBuild(case, folder, digest.hexdigest(), weights_source, size_mib=size_mib, reused=True)
+    facts = BuildFacts(digest.hexdigest(), weights_source, 0.0, round(size / 2**20, 3))
+    return CaseBuild(case, folder, facts, reused=True)
 
 
 def send_first_request(

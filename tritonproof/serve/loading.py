@@ -37,7 +37,7 @@ def load_build(server: Server, built: CaseBuild, variant: ConfigVariant) -> str:
     else:
         ways = [serves_natively(kind, server.backends, case.format)]
         tensorrt, in_container = tensorrt_of(kind, server.image), kind == "docker"
-        engines = engine_folder(case, built.digest, tensorrt=tensorrt, in_container=in_container)
+        engines = engine_folder(case, built.facts.digest, tensorrt=tensorrt, in_container=in_container)
     for native in ways:
         config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
         config.name = name

@@ -187,14 +187,21 @@ class ConfigVariant(NamedTuple):
     deployment: Deployment
 
 
-class Build(Struct, frozen=True):
-    """The converted artifact: its sources, identified by `digest`, and what the conversion took."""
+class BuildFacts(Struct, frozen=True):
+    """What a build's build.json and the case's record both state."""
 
     digest: Text
+    """SHA-256, in hexadecimal, of all that decides what is served; empty if unknown."""
     weights_source: Text
     """A checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: NotNegative
+    """Seconds of the conversion, perhaps in an earlier run."""
     size_mib: NotNegative
+
+
+class Build(BuildFacts, frozen=True):
+    """The build of a case and, in words for readers, what it is."""
+
     format: Text
     """The format as readers know it: `TorchScript Trace`."""
     library: Text
