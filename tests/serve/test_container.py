@@ -12,17 +12,9 @@ from tests.fake_nvml import Nvml
 from tests.serve.programs import IMAGE, FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
+from tritonproof.serve import container
 from tritonproof.serve.command import Ports
-from tritonproof.serve.container import (
-    RELEASES,
-    ContainerImage,
-    Release,
-    default_image,
-    docker_command,
-    image_of,
-    libraries,
-    release_of_image,
-)
+from tritonproof.serve.container import RELEASES, ContainerImage, Release, docker_command, image_of, libraries
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -187,7 +179,7 @@ def test_each_release_knows_its_options(release: Release, shared_memory: str) ->
     ],
 )
 def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | None) -> None:
-    assert release_of_image(image) == release
+    assert container.release_of_image(image) == release
 
 
 @pytest.mark.parametrize(
@@ -196,7 +188,7 @@ def test_release_is_read_only_from_nvidia_image_tags(image: str, release: str | 
 def test_default_image_is_embedded_release_unless_gpu_needs_newer(
     capability: tuple[int, int] | None, image: str
 ) -> None:
-    assert default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
+    assert container.default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
 
 
 OF_24_10 = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}

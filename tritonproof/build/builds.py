@@ -6,7 +6,6 @@ model_repos/<target>/.in-use/run-<...>/<case>/..., a locked snapshot for each us
 A build.json has a digest of every file and folder beside it, which detects damage and changes."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,8 +22,7 @@ import msgspec
 from msgspec import structs
 
 from tritonproof import data, formats, frameworks, models, user_models
-from tritonproof.base import disk
-from tritonproof.base.disk import file_digest, files_in, strict_walk
+from tritonproof.base.disk import file_digest, files_in, has_content, strict_walk, write_atomically
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import CONFIG_FILE, PACKAGE
 from tritonproof.build import runtime_files
@@ -172,9 +170,9 @@ def build(
                 )
                 built = _convert(case, job, folder, inputs, source_model.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
-            if not disk.has_content(folder / CONFIG_FILE, text):
+            if not has_content(folder / CONFIG_FILE, text):
                 remove_path(folder / CONFIG_FILE)
-                disk.write_atomically(folder / CONFIG_FILE, text)
+                write_atomically(folder / CONFIG_FILE, text)
     return built
 
 
@@ -273,7 +271,7 @@ def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _text: No
             what = "another run has removed the build, or made it anew of something else"
             fix = "run again; give runs with different weights folders of their own (--model-repos DIR)"
             raise ProofError(what, where=built.folder, fix=fix)
-        yield dataclasses.replace(built, folder=copy, taken_from=built.folder)
+        yield replace(built, folder=copy, taken_from=built.folder)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Iterator
 
 from tritonproof.build import baseline_builds
-from tritonproof.build.baseline_builds import AgainstSpec
 from tritonproof.build.builds import CaseBuild, snapshot
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase, converted_build
@@ -62,7 +61,7 @@ def prepare_baseline(compared: PreparedCase, run: CaseRun) -> PreparedCase:
 
 
 @contextlib.contextmanager
-def _build(run: CaseRun, against: AgainstSpec) -> Iterator[CaseBuild]:
+def _build(run: CaseRun, against: baseline_builds.AgainstSpec) -> Iterator[CaseBuild]:
     """The case's baseline in its own model repository: an existing build, or one that its own checkout makes.
     Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
     case = run.requested

@@ -18,7 +18,6 @@ from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import machine, process
 from tritonproof.host.process import ProgramError
 from tritonproof.serve import command
-from tritonproof.serve.command import Ports
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 from tritonproof.spec import Device
 
@@ -175,7 +174,7 @@ CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 
 def docker_command(
     image: ContainerImage,
-    ports: Ports,
+    ports: command.Ports,
     folder: Path,
     gpus: Sequence[str],
     shared_memory: str,
@@ -188,7 +187,7 @@ def docker_command(
     With `shared_memory` "system" it shares the host's, where perf_analyzer puts its tensors; with "cuda" the
     host's processes too, as CUDA's handles are the host's. With a `key` nobody else may load models.
     """
-    container_ports = Ports(8000, 8001, 8002)
+    container_ports = command.Ports(8000, 8001, 8002)
     published = zip(vars(ports).values(), vars(container_ports).values(), strict=True)
     # Docker reads values as lines of CSV, in which a list needs quotes; in `--volume` a colon would end the
     # path, so `--mount` it is. Podman before 5 ignores `--gpus`: github.com/containers/podman, issue 19330.
