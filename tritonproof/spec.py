@@ -288,9 +288,9 @@ class ConversionJob:
     """Whether products of FP32 may be computed in TF32; None where there is no choice, as in Deployment."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Format:
-    """A serving format: how a model is converted to it, opened in process, and served."""
+    """A serving format: its names, how a model is converted to it, how that is served, and where it runs."""
 
     name: str
     """The format's name in ids, after NVIDIA's scripts: ts-trace, ts-script, onnx, trt."""
@@ -299,38 +299,38 @@ class Format:
     """The library that computes, for titles of tables."""
     artifact: str
     """The converted model's file or folder in the version folder of a build."""
-    backend: str
-    """Triton's native backend; empty where only the suite's runtime serves the format."""
-    runtime: str
-    """The file in tritonproof/runtimes/ that serves the format where the native backend is missing."""
     convert: Callable[[ConversionJob, Path], None]
     """Writes the artifact to a path. Raises ProofError where the converter refuses the model."""
+    frameworks: tuple[Framework, ...] = ("pytorch",)
     precisions: Mapping[Device, tuple[str, ...]]
+    accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
+    """The accelerators that the backend has on each kind of device; every case also runs without one."""
     tolerances: Mapping[str, Tolerance]
     """The tolerance in each precision, unless the model has its own; TF32 as in `Model`."""
     packages: tuple[str, ...]
     """The distributions whose versions decide the artifact; builds are made anew when one changes."""
-    platform: str = ""
-    """The `platform` in config.pbtxt, where Triton's native backend serves several kinds of artifacts."""
-    frameworks: tuple[Framework, ...] = ("pytorch",)
-    accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
-    """The accelerators that the backend has on each kind of device; every case also runs without one."""
-    native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """Turns `runtime_settings` of `build/runtime_files.py` into the backend's parameters in config.pbtxt."""
-    why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
-    """Why this machine cannot build or run it (device, accelerator, precision), with the fix; or None."""
     why_built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
-    why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
-    """Why no environment runs the format with an accelerator on a compute capability; or None."""
+    compiles: bool = False
+    """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
+    backend: str
+    """Triton's native backend; empty where only the suite's runtime serves the format."""
+    platform: str = ""
+    """The `platform` in config.pbtxt, where Triton's native backend serves several kinds of artifacts."""
+    runtime: str
+    """The file in tritonproof/runtimes/ that serves the format where the native backend is missing."""
+    native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
+    """Turns `runtime_settings` of `build/runtime_files.py` into the backend's parameters in config.pbtxt."""
     gpu_arrays: Literal["numpy", "torch"] = "numpy"
     """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
     pads_batches: bool = False
     """Whether the runtime, on a GPU, may compute only a few batch sizes and pad other batches to the next."""
     gpu_settings: frozenset[str] = frozenset()
     """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
-    compiles: bool = False
-    """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
+    why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
+    """Why this machine cannot build or run it (device, accelerator, precision), with the fix; or None."""
+    why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
+    """Why no environment runs the format with an accelerator on a compute capability; or None."""
     only_named_on_cpu: bool = False
     """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
 

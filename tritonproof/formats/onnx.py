@@ -189,12 +189,8 @@ ONNX = Format(
     label="ONNX",
     library="ONNX Runtime",
     artifact="model.onnx",
-    backend="onnxruntime",
-    runtime="onnx.py",
-    gpu_arrays="torch",
-    pads_batches=True,
-    gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
     convert=convert,
+    frameworks=("pytorch", "tensorflow", "onnx"),
     precisions={"cpu": ("fp32", "int8"), "cuda": ("fp32", "fp16")},
     accelerators={"cuda": ("trt",)},
     tolerances={
@@ -205,10 +201,14 @@ ONNX = Format(
         *("torch", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu"),
         *("tensorflow", "tensorflow-cpu", "keras", "tf2onnx"),
     ),
+    backend="onnxruntime",
+    runtime="onnx.py",
     native_parameters=native_parameters,
-    frameworks=("pytorch", "tensorflow", "onnx"),
+    gpu_arrays="torch",
+    pads_batches=True,
+    gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
+    why_missing=why_missing,
     why_left_out=lambda accelerator, capability: (
         gpu_libraries.why_left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
-    why_missing=why_missing,
 )

@@ -81,17 +81,17 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
         label=label,
         library="PyTorch",
         artifact="model.pt",
-        backend="pytorch",
-        runtime="pytorch.py",
-        gpu_arrays="torch",
         convert=convert,
         precisions=pytorch.PRECISIONS,
         tolerances=pytorch.TOLERANCES,
         packages=("torch",),
-        why_missing=pytorch.why_missing,
+        backend="pytorch",
+        runtime="pytorch.py",
         # Not INTER_OP_THREAD_COUNT: PyTorch takes it once in a process, and up to release 25.10 the next load
         # of a model with it ends the server (src/libtorch.cc of pytorch_backend).
         native_parameters=lambda settings: {"INTRA_OP_THREAD_COUNT": settings["threads"]},
+        gpu_arrays="torch",
+        why_missing=pytorch.why_missing,
     )
 
 
