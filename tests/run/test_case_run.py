@@ -149,7 +149,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"
-        shared = model_run.source_model, model_run.samples, model_run.framework_model
+        shared = model_run.framework_model_on_cpu, model_run.samples, model_run.framework_model_on_target
         assert isinstance(run.prepared, ConvertedCase)
         assert all((*shared, run.prepared.infer_in_process, run.server))
 

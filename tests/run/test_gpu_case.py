@@ -131,7 +131,8 @@ def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: P
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_on_a100(FP16, tmp_path) as run:
         assert isinstance(run.prepared, ConvertedCase)
-        SEEN["opened"] = [*map(weakref.ref, (run.prepared.infer_in_process, run.model_run.framework_model))]
+        SEEN["opened"] = [weakref.ref(run.prepared.infer_in_process)]
+        SEEN["opened"] += [weakref.ref(run.model_run.framework_model_on_target)]
         run.loader.ensure_loaded("online")
         reopened = weakref.ref(run.prepared.infer_in_process)
     assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])

@@ -60,7 +60,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     terms = ComparisonTerms(
         name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
-        compared_points=max(1, sum(map(len, (run.suite_run.points or {}).values()))),
+        compared_points=max(1, sum(map(len, (run.suite_run.selected_points or {}).values()))),
     )
     served_name = baseline.server.name_of(run.case)
     return [

@@ -161,9 +161,9 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
 
 
 def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
-    settings, source_model = run.settings, run.model_run.source_model
+    settings, framework_model = run.settings, run.model_run.framework_model_on_cpu
     deployment = deployment_of(case, settings)
-    build = builds.reusable_build(case, source_model, deployment, settings.model_repos, settings.dataset)
+    build = builds.reusable_build(case, framework_model, deployment, settings.model_repos, settings.dataset)
     record = record_updates.read_stored(record_files.record_path(case.key, settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(results_of(right, run, "" if build is None else build.digest, deployment))
