@@ -77,7 +77,7 @@ class RepositoryCase:
         no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
         the model gives one answer to each request."""
         model = self.case.model
-        if model.exchange != "single":
+        if not model.takes_single_requests:
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
             outlook = "test_conversation proves it, load on it is not measured"
             raise NotAvailableError(f"{model.name} {how}: {outlook}")
@@ -146,7 +146,7 @@ def _describe_and_ask(
     requested, name = run.requested.model, run.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
-        several = labels is None and model.exchange == "single"
+        several = labels is None and model.takes_single_requests
         return samples_in_folder(model, run.settings.samples.by_model(entries).get(name), several=several)
 
     samples = shared_samples
@@ -252,7 +252,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
     row, answer = dict(samples.read([0])), None
     started = time.monotonic()
-    if model.exchange == "single":
+    if model.takes_single_requests:
         outputs = server.infer(model.name, model, row)
         answer = {name: values for name, values in outputs.items() if values is not None}
     else:
