@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from msgspec import structs
 
-from fixtures import outcomes
+from fixtures import outcomes, terminal
 from tests import sample_records
 from tests.helpers import present
 from tests.reports.every_output import PRINTING, Reporter
@@ -121,7 +121,7 @@ def _summary(results: Path, columns: str) -> str:
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
     reporter = Reporter(results, *records, isatty=True)
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        outcomes.show_summary(reporter, *outcomes.written_records(reporter))
+        terminal.show_summary(reporter, *outcomes.written_records(reporter))
     return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
 
 

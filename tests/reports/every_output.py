@@ -10,6 +10,7 @@ import pytest
 
 from fixtures import SETTINGS, outcomes
 from fixtures.outcomes import Outcomes
+from fixtures.terminal import further_tables, show_summary
 from tests import sample_records
 from tests.conftest import Reports
 from tritonproof.record import record_files
@@ -134,7 +135,7 @@ def terminal(columns: str | None) -> Output:
         reporter = Reporter(results, isatty=columns is not None)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", columns or "")
-            outcomes.show_summary(reporter, *outcomes.written_records(reporter))
+            show_summary(reporter, *outcomes.written_records(reporter))
         return "\n".join(reporter.lines)
 
     return output
@@ -143,7 +144,7 @@ def terminal(columns: str | None) -> Output:
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     records, _ = outcomes.written_records(reporter)
-    further = outcomes.further_tables(reporter.config, records)
+    further = further_tables(reporter.config, records)
     return outcomes.job_summary(Outcomes(passed=1), records, further)
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from fixtures import outcomes
 from fixtures.outcomes import Outcomes
+from fixtures.terminal import show_summary
 from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import as_markdown, present
@@ -212,7 +213,7 @@ def test_missing_or_damaged_record_is_named_in_summary(
         damage(path)
     reporter = Reporter(tmp_path)
     records, wrong = outcomes.written_records(reporter)
-    outcomes.show_summary(reporter, records, wrong)
+    show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
     assert str(path) in outcomes.job_summary(Outcomes(passed=1, unreadable=wrong), [])
 
