@@ -186,19 +186,13 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
 
 
 def reusable_build(
-    case: Case,
-    framework_model: FrameworkModel | None,
-    deployment: Deployment,
-    root: Path,
-    datasets: Mapping[str, Path],
+    case: Case, weights_digest: str | None, deployment: Deployment, root: Path, datasets: Mapping[str, Path]
 ) -> CaseBuild | None:
-    """The case's model below `root` if it is up to date, with any weights if `framework_model` is None; else
+    """The case's model below `root` if it is up to date, with weights of this digest or, for None, any; else
     None."""
     folder = root / case.target.name / str(case)
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
-        digest = (
-            framework_model.digest if framework_model else stored_facts(folder)["content"]["weights_digest"]
-        )
+        digest = weights_digest or stored_facts(folder)["content"]["weights_digest"]
         return _reused(case, folder, build_inputs(case, digest, deployment, datasets, case.target.device))
     return None
 
