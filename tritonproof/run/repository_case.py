@@ -73,9 +73,9 @@ class RepositoryCase:
         return self.accepted_samples.source
 
     def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
-        no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
-        the model gives one answer to each request."""
+        """How the model is loaded since the case was prepared, for either scenario, and how long that took:
+        nothing is loaded or sent again. The first answer of a remote model is None, as others may have asked
+        before. Raises NotAvailableError unless the model takes single requests."""
         model = self.case.model
         if not model.takes_single_requests:
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
@@ -98,8 +98,8 @@ class RepositoryCase:
 def serve_repository_case(
     run: CaseRun, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
-    """The case after its first answer, with the `entries` of its repository, by name, which it may call. A
-    baseline gets its case's `shared_samples` and no labels, any other case what the settings give it."""
+    """The case, served, after its first answer. `entries` are its repository's models by name, which it may
+    call. A baseline gets the `shared_samples` of its case, without labels; others what the settings give."""
     case, settings, name = run.requested, run.settings, run.requested.model.name
     if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
