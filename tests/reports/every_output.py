@@ -127,18 +127,17 @@ class Reporter:
     def write_line(self, line: str) -> None:
         self.lines.append(line)
 
+    def summary(self, columns: str = "") -> str:
+        """The summary of the records, in a log or on a terminal so many columns wide."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", columns)
+            show_summary(self, *outcomes.written_records(self))
+        return "\n".join(self.lines)
+
 
 def terminal(columns: str | None) -> Output:
     """The summary in a log, or on a terminal so many columns wide."""
-
-    def output(results: Path, reports: Reports) -> str:
-        reporter = Reporter(results, isatty=columns is not None)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("COLUMNS", columns or "")
-            show_summary(reporter, *outcomes.written_records(reporter))
-        return "\n".join(reporter.lines)
-
-    return output
+    return lambda results, _reports: Reporter(results, isatty=columns is not None).summary(columns or "")
 
 
 def job(results: Path, reports: Reports) -> str:

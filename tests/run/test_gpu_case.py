@@ -11,7 +11,7 @@ import pytest
 
 from tests import sample_records
 from tests.fake_nvml import Nvml, in_place_of_nvml
-from tests.helpers import present, settings
+from tests.helpers import present, preset, settings
 from tests.run.stand_in_case import StandInServer
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
@@ -96,8 +96,8 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        vars(run.prepared).update(build=CaseBuild(case, folder / name, "0f3c", reused=True))
-        vars(model_run).update(flops_per_inference=None)
+        preset(run.prepared, build=CaseBuild(case, folder / name, "0f3c", reused=True))
+        preset(model_run, flops_per_inference=None)
         yield run
 
 
