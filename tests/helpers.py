@@ -25,6 +25,7 @@ from tritonproof.host import machine
 from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
+from tritonproof.run.once import once
 from tritonproof.safe_io.files import read_toml
 from tritonproof.serve.server_spec import TRITON_VARIABLE
 from tritonproof.settings.options import add_options
@@ -305,6 +306,12 @@ def options(**given: Any) -> argparse.Namespace:
 def parsed(words: Sequence[str], kind: Any = Settings) -> Any:
     """The settings of a command line."""
     return kind.of(**vars(parser(kind).parse_args(list(words))))
+
+
+def preset(owner: object, **values: Any) -> None:
+    """Give an object these values of `once`, which it then does not compute."""
+    assert all(isinstance(getattr(type(owner), name), once) for name in values)
+    vars(owner).update(values)
 
 
 # --- files

@@ -230,6 +230,11 @@ class Model:
         return self.batch_axis != "none"
 
     @property
+    def takes_single_requests(self) -> bool:
+        """Whether the model answers each request once, independently of other requests."""
+        return self.exchange == "single"
+
+    @property
     def takes_single_rows(self) -> bool:
         """Whether every request has a single row."""
         return self.batch_axis != "open"

@@ -227,8 +227,8 @@ def test_only_int8_is_rebuilt_for_other_calibration_data(
         given = [f"{MICRO.name}={data}"] if text else []
         settings = Settings.of(dataset=given, model_repos=str(tmp_path), triton="embedded")
         deployment, datasets = deployment_of(case, settings), settings.dataset
-        for weights in (WEIGHTS, None):
-            assert (builds.reusable_build(case, weights, deployment, tmp_path, datasets) is None) is is_new
+        for digest in (WEIGHTS.digest, None):
+            assert (builds.reusable_build(case, digest, deployment, tmp_path, datasets) is None) is is_new
         built = build_case(case, WEIGHTS, settings, print)
         assert built.reused is not is_new
     decided_by = builds.stored_facts(built.folder)["content"]["sources"].keys()

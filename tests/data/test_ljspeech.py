@@ -155,13 +155,12 @@ def write_list(dataset: Path, change: Callable[[list[str]], list[str]]) -> None:
     path.write_text("\n".join(change(path.read_text().splitlines())))
 
 
-LINES = ["LJ001-0002|only two", "name|a|b", "LJ001-0002|a| "]
 SOUND = Path("wavs", f"{SHORT[0]}.wav")
 FAULTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda root: (root / "metadata.csv").unlink(), ""),
     *(
         (lambda root, more=line: write_list(root, lambda all_: [*all_[:20], more, *all_[20:]]), ", line 21")
-        for line in LINES
+        for line in ("LJ001-0002|only two", "name|a|b", "LJ001-0002|a| ")
     ),
     (lambda root: write_list(root, lambda all_: [x for x in all_ if SHORT[1] not in x]), "metadata.csv"),
     (lambda root: write_sound(root / SOUND, rate=16_000), SOUND.name),

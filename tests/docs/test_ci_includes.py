@@ -225,7 +225,6 @@ def test_repository_with_a_single_model_file_passes(tmp_path: Path) -> None:
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
-GITLAB_JOBS = ("accuracy", "speed")
 
 
 def steps() -> Iterator[dict[str, Any]]:
@@ -237,7 +236,7 @@ def steps() -> Iterator[dict[str, Any]]:
 def scripts() -> list[str]:
     """All command lines, without line continuations."""
     of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
-    of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
+    of_gitlab = [line for job in ("accuracy", "speed") for line in GITLAB[job]["script"]]
     return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
 
 

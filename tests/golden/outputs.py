@@ -3,16 +3,13 @@
 import contextlib
 import html.parser
 import io
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from msgspec import structs
 
-from fixtures import outcomes
 from tests import sample_records
 from tests.helpers import present
 from tests.reports.every_output import PRINTING, Reporter
@@ -119,10 +116,8 @@ def _said(*arguments: str) -> str:
 def _summary(results: Path, columns: str) -> str:
     """The summary of a run that wrote all these records, on a terminal so many columns wide."""
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
-    reporter = Reporter(results, *records, isatty=True)
-    with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        outcomes.show_summary(reporter, *outcomes.written_records(reporter))
-    return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
+    lines = Reporter(results, *records, isatty=True).summary(columns).split("\n")
+    return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 
 def _page(results: Path) -> str:

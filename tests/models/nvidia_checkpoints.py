@@ -16,7 +16,6 @@ import pytest
 import torch
 
 State = dict[str, torch.Tensor]
-LAYOUTS = Path(__file__).with_name("layouts")
 
 
 class Entry(NamedTuple):
@@ -31,7 +30,7 @@ Layout = dict[str, Entry]
 
 def layout(name: str) -> Layout:
     """The entries of a checkpoint by their keys, in the order of the file."""
-    lines = (LAYOUTS / f"{name}.txt").read_text().splitlines()
+    lines = Path(__file__).with_name("layouts").joinpath(f"{name}.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {key: Entry(getattr(torch, dtype), tuple(map(int, shape))) for key, dtype, *shape in rows}
 

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures import SETTINGS, outcomes
 from fixtures.outcomes import Outcomes
+from fixtures.terminal import further_tables, show_summary
 from tests import sample_records
 from tests.conftest import Reports
 from tritonproof.record import record_files
@@ -126,24 +127,23 @@ class Reporter:
     def write_line(self, line: str) -> None:
         self.lines.append(line)
 
+    def summary(self, columns: str = "") -> str:
+        """The summary of the records, in a log or on a terminal so many columns wide."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", columns)
+            show_summary(self, *outcomes.written_records(self))
+        return "\n".join(self.lines)
+
 
 def terminal(columns: str | None) -> Output:
     """The summary in a log, or on a terminal so many columns wide."""
-
-    def output(results: Path, reports: Reports) -> str:
-        reporter = Reporter(results, isatty=columns is not None)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("COLUMNS", columns or "")
-            outcomes.show_summary(reporter, *outcomes.written_records(reporter))
-        return "\n".join(reporter.lines)
-
-    return output
+    return lambda results, _reports: Reporter(results, isatty=columns is not None).summary(columns or "")
 
 
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     records, _ = outcomes.written_records(reporter)
-    further = outcomes.further_tables(reporter.config, records)
+    further = further_tables(reporter.config, records)
     return outcomes.job_summary(Outcomes(passed=1), records, further)
 
 

@@ -113,7 +113,8 @@ def running(
 ) -> Iterator[CaseRun]:
     """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress;
     `points` are the selected ones of all cases."""
-    case, suite_run = toy.case(MODEL), SuiteRun(settings, progress=Progress(write_line), points=points)
+    case = toy.case(MODEL)
+    suite_run = SuiteRun(settings, progress=Progress(write_line), selected_points=points)
     with (
         ModelRun(MODEL, case.target, suite_run) as model_run,
         CaseRun(case, model_run, how, find_baseline=baseline_of) as run,

@@ -13,7 +13,7 @@ import pytest
 
 from tests import toy
 from tests.gates.made_up_model import CASE_LIMITS
-from tests.helpers import ROOT, present, settings
+from tests.helpers import ROOT, present, preset, settings
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
 from tritonproof.base.errors import AccuracyError
@@ -106,7 +106,7 @@ def test_gates_send_all_samples_unless_the_accuracy_step_does(
     how: Prepare, count: int | None, run_of: RunOf
 ) -> None:
     run = run_of(how)
-    vars(run).update(answer_limits=CASE_LIMITS)
+    preset(run, answer_limits=CASE_LIMITS)
     evaluation_samples = run.gate_context.evaluation_samples
     assert (None if evaluation_samples is None else len(evaluation_samples)) == count
 
@@ -146,10 +146,10 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
     with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
+        preset(run.prepared, build=CaseBuild(case, tmp_path / "model", reused=True))
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"
-        shared = model_run.source_model, model_run.samples, model_run.framework_model
+        shared = model_run.framework_model_on_cpu, model_run.samples, model_run.framework_model_on_target
         assert isinstance(run.prepared, ConvertedCase)
         assert all((*shared, run.prepared.infer_in_process, run.server))
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests import sample_records, toy
 from tests.fake_nvml import Nvml, in_place_of_nvml
-from tests.helpers import present, settings
+from tests.helpers import present, preset, settings
 from tests.run.stand_in_case import StandInServer
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
@@ -97,8 +97,8 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        vars(run.prepared).update(build=CaseBuild(case, folder / name, toy.FACTS, reused=True))
-        vars(model_run).update(flops_per_inference=None)
+        preset(run.prepared, build=CaseBuild(case, folder / name, toy.FACTS, reused=True))
+        preset(model_run, flops_per_inference=None)
         yield run
 
 
@@ -132,7 +132,8 @@ def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: P
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_on_a100(FP16, tmp_path) as run:
         assert isinstance(run.prepared, ConvertedCase)
-        SEEN["opened"] = [*map(weakref.ref, (run.prepared.infer_in_process, run.model_run.framework_model))]
+        SEEN["opened"] = [weakref.ref(run.prepared.infer_in_process)]
+        SEEN["opened"] += [weakref.ref(run.model_run.framework_model_on_target)]
         run.loader.ensure_loaded("online")
         reopened = weakref.ref(run.prepared.infer_in_process)
     assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])

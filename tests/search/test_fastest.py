@@ -95,8 +95,6 @@ def test_rate_fails_once_server_falls_behind() -> None:
 
 DEVIATION = 0.12
 """Standard deviation of the logarithm of a request's latency."""
-Latency = Callable[[Candidate, float], float]
-"""Mean in milliseconds, by candidate and samples in flight."""
 
 
 def usual(candidate: Candidate, load: float) -> float:
@@ -114,7 +112,8 @@ class SimulatedMeasurer:
     """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
-    latency: Latency = usual
+    latency: Callable[[Candidate, float], float] = usual
+    """Mean in milliseconds, by candidate and samples in flight."""
     luck: float = 0.03
     """Deviation between passes of the logarithm of the speed."""
     enough: int = 800

@@ -20,7 +20,6 @@ from tritonproof.spec import NetworkModel, Tensor
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
-MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
 
 
 def built(model: NetworkModel, folder: Path) -> CaseBuild:
@@ -65,7 +64,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
         converted(model, tmp_path / "exact.onnx")(inputs),
         served(model, tmp_path, inputs),
     ):
-        assert answers["meaning"].tolist() == MEANINGS
+        assert answers["meaning"].tolist() == [[1.0], [-1.0], [0.0], [0.0]]
         assert answers["said"].tolist() == texts
     build, deployment = built(model, tmp_path / "repos"), profile_of(model, CPU).deployment
     with artifact_worker(build, deployment, inputs) as worker:

@@ -86,13 +86,13 @@ def accuracy_ledger(
 
 
 def why_no_score(
-    model: NetworkModel, source_model: FrameworkModel, samples: Samples, *, has_dataset: bool = False
+    model: NetworkModel, framework_model: FrameworkModel, samples: Samples, *, has_dataset: bool = False
 ) -> str | None:
     """The options without which the task's metric means nothing, as a sentence; None if none is missing, or
     no metric needs labels. `has_dataset` says that the user gave a data set, perhaps without labels."""
     if not any(metric.labelled for metric in model.metrics):
         return None
-    options = [] if source_model.trained else [f"--checkpoint {model.name}=PATH"]
+    options = [] if framework_model.trained else [f"--checkpoint {model.name}=PATH"]
     if samples.labels is None and has_dataset:
         options.append(f"labels, which `samples` in {model.defined_in.name} does not return")
     elif samples.labels is None:

@@ -52,7 +52,7 @@ class PrecisionCost:
 def measure_cost(
     model: NetworkModel,
     precision: str,
-    source_model: FrameworkModel,
+    framework_model: FrameworkModel,
     samples: Samples,
     calibration: Callable[[], Samples],
     batch: int,
@@ -61,7 +61,7 @@ def measure_cost(
 ) -> PrecisionCost | None:
     """What a precision costs a model on the first rows of `samples`, in any format; None if the framework has
     no network. INT8 takes training data by `calibration`; `emulated` may replace the emulation."""
-    emulated = emulated or emulated_precision(model, precision, source_model, calibration, batch)
+    emulated = emulated or emulated_precision(model, precision, framework_model, calibration, batch)
     if emulated is None:
         return None
     fewer = _FP64_DIVISOR if precision == "fp32" else 1
@@ -69,7 +69,7 @@ def measure_cost(
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
         inputs = samples.read(indices[start : start + batch])
-        parts[0].append(model.infer(source_model.network, inputs))
+        parts[0].append(model.infer(framework_model.network, inputs))
         parts[1].append(emulated(inputs))
     outputs, emulated_outputs = (
         {name: np.concatenate([arrays[name] for arrays in part]) for name in part[0]} for part in parts
@@ -102,13 +102,13 @@ def measure_cost(
 def emulated_precision(
     model: NetworkModel,
     precision: str,
-    source_model: FrameworkModel,
+    framework_model: FrameworkModel,
     calibration: Callable[[], Samples],
     batch: int,
 ) -> Callable[[Arrays], Arrays] | None:
     """The framework's model as it computes in a precision, a function from inputs to outputs; for FP32 in
     FP64. None if the framework has no network of it."""
-    network = source_model.network
+    network = framework_model.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None
     import torch

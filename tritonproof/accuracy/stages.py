@@ -166,13 +166,13 @@ class Stages:
         return [stage for stage in (self.framework, self.converted, self.served) if stage is not None]
 
 
-def framework_model_on(device: Device, model: NetworkModel, source_model: FrameworkModel) -> FrameworkModel:
-    """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
-    a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
+def framework_model_on(device: Device, model: NetworkModel, on_cpu: FrameworkModel) -> FrameworkModel:
+    """The framework's model moved to a device, in FP32 without TF32, to compare converted models with: for
+    volumes a GPU takes minutes, a CPU hours. Networks of ONNX and Keras stay where they are."""
     if model.framework != "pytorch":
-        return source_model
-    network = pytorch.in_precision(source_model.network, "fp32", device)
-    return dataclasses.replace(source_model, network=network)
+        return on_cpu
+    network = pytorch.in_precision(on_cpu.network, "fp32", device)
+    return dataclasses.replace(on_cpu, network=network)
 
 
 def evaluate_in_process(

@@ -16,7 +16,6 @@ from tritonproof.base.sanitize import excerpt, one_line, path_text, visible
 
 
 def benchmarks_command(options: str = "") -> str:
-    """The command that runs the benchmarks."""
     if IS_INSTALLED:
         return f"tritonproof run {options}".rstrip()
     return f".venv/bin/tox run -e benchmarks -- {options}".removesuffix(" -- ")

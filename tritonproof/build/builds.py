@@ -134,7 +134,7 @@ def build_inputs(
 
 def build(
     case: Case,
-    source_model: FrameworkModel,
+    framework_model: FrameworkModel,
     deployment: Deployment,
     root: Path,
     *,
@@ -150,7 +150,7 @@ def build(
     gets each activity. One process builds a case at a time; the others wait and find the build. An
     unfinished build stays hidden until the next. Raises ProofError if the conversion fails."""
     device = device or case.target.device
-    inputs = build_inputs(case, source_model.digest, deployment, datasets, device)
+    inputs = build_inputs(case, framework_model.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
     with scratch.report_full_disk(folder, _FIX):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def build(
             if built is None:
                 job = ConversionJob(
                     model=case.network_model,
-                    network=source_model.network,
+                    network=framework_model.network,
                     precision=case.precision,
                     accelerator=case.accelerator,
                     device=device,
@@ -168,7 +168,7 @@ def build(
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )
-                built = _convert(case, job, folder, inputs, source_model.weights_source)
+                built = _convert(case, job, folder, inputs, framework_model.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not has_content(folder / CONFIG_FILE, text):
                 remove_path(folder / CONFIG_FILE)
@@ -182,17 +182,13 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
 
 
 def reusable_build(
-    case: Case,
-    source_model: FrameworkModel | None,
-    deployment: Deployment,
-    root: Path,
-    datasets: Mapping[str, Path],
+    case: Case, weights_digest: str | None, deployment: Deployment, root: Path, datasets: Mapping[str, Path]
 ) -> CaseBuild | None:
-    """The case's model below `root` if it is up to date, with any weights if no `source_model` is given; else
+    """The case's model below `root` if it is up to date, with weights of this digest or, for None, any; else
     None."""
     folder = root / case.target.name / str(case)
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
-        digest = source_model.digest if source_model else stored_facts(folder)["content"]["weights_digest"]
+        digest = weights_digest or stored_facts(folder)["content"]["weights_digest"]
         return _reused(case, folder, build_inputs(case, digest, deployment, datasets, case.target.device))
     return None
 

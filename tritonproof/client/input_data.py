@@ -53,7 +53,6 @@ class InputData:
 
     @functools.cached_property
     def sample_bytes(self) -> Sequence[int]:
-        """The bytes of each sample."""
         return [content_size_bytes(self.inputs([sample])) for sample in range(len(self.ids))]
 
     def sample_count(self, batch: int) -> int:

@@ -158,7 +158,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
     """Compare the answers to four requests without optional inputs, each sent after one of another sample
     that has them: all must be the same. None if no input is optional, or all are."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
-    if not optional or optional == served.data.arrays.keys() or served.model.exchange != "single":
+    if not optional or optional == served.data.arrays.keys() or not served.model.takes_single_requests:
         return None
     name = f"{served.data.ids[0]} without {', '.join(sorted(optional))}"
     rows = {key: values[:1] for key, values in served.data.arrays.items() if key not in optional}

@@ -83,8 +83,8 @@ class Cost(NamedTuple):
 
 
 def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | None:
-    """The cost of a million inferences at a load point; None without a price. The served score of the first
-    metric is the share of correct ones, unless it is an error or missing."""
+    """The cost of a million inferences at a load point, or of a million correct ones if the first metric's
+    score is a share of correct answers, such as top-1. None without a price."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6

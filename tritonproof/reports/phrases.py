@@ -137,7 +137,7 @@ Value = TypeVar("Value")
 
 
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """The values by key, in their order, as are the keys."""
+    """Lists of the values by `key`. Keys and values stay in the order in which they come."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)

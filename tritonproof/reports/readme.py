@@ -88,8 +88,8 @@ def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str
 
 
 def _picture(chart: plots.Chart, plot: str, case: str, old_body: str) -> tuple[str, list[PictureFile]]:
-    """HTML that shows the picture in the reader's theme, with its gist as alternative text; and its files, in
-    the folder that `old_body`, the region's text so far, has pictures in."""
+    """The HTML of a picture in the reader's theme, whose alternative text says what it shows; and its files,
+    in the folder that `old_body`, the region's text so far, names, else in PLOTS."""
     image = _IMAGE.search(old_body)
     link = image["folder"] if image else PLOTS
     names = [picture_name(plot, case, theme) for theme in plots.THEMES]

@@ -130,8 +130,8 @@ _LIBRARIES = {
 
 
 def version_note(record: schema.Record) -> str:
-    """A note if the ratio to in process includes more than serving: the native backend's library has not the
-    version of this machine's, or an unknown one. Empty if equal, or for the suite's runtimes."""
+    """A sentence for each library of the native backend whose version in the server is not this machine's, or
+    is unknown: the ratio to in process then includes the difference. Empty for the suite's runtimes."""
     serving, local = record.serving, record.machine.versions
     notes = []
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:

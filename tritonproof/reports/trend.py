@@ -35,9 +35,9 @@ _MIN_TOGETHER = 8
 
 
 class TrackedQuantity(NamedTuple):
-    """A quantity whose history is shown. `usual_std` is the prior for its standard deviation from run to run:
-    that of the logarithm, of a score that of the number of right samples, of an error that divided by its
-    mean. `status` is the exit status of a shift for the worse; `changes` formats a shift's size."""
+    """A quantity whose history is shown. `usual_std` is the standard deviation to expect from run to run: of
+    a speed or an error as a share of it, such as 0.02, of a score as a number of samples. `status` is the
+    exit status of a shift for the worse; `changes` formats a shift's size."""
 
     name: str
     quantity: quantities.Quantity

@@ -1,5 +1,4 @@
-"""The models that a run may select: the suite's own with those of --models and --onnx, or those of
---repository, and the samples and labels that a user brought for these."""
+"""The models that a run may select, and the samples and labels that a user brought for them."""
 
 import contextlib
 import dataclasses

@@ -176,7 +176,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             self.converted_answers,
             self.samples.ids,
             self.precision_cost,
-            trained=self.model_run.framework_model.trained,
+            trained=self.model_run.framework_model_on_target.trained,
             on_progress=functools.partial(self.say, "compare with the framework"),
         )
 
@@ -186,8 +186,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         model, settings = self.case.model, self.settings
         if not isinstance(model, NetworkModel):
             return None
-        source, has_dataset = self.model_run.source_model, model.name in settings.dataset
-        reason = ledger.why_no_score(model, source, self.samples, has_dataset=has_dataset)
+        framework_model, has_dataset = self.model_run.framework_model_on_cpu, model.name in settings.dataset
+        reason = ledger.why_no_score(model, framework_model, self.samples, has_dataset=has_dataset)
         settings.thresholds.check_measured(self.case, reason)
         return reason
 
@@ -245,7 +245,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""
-        if (selected := self.suite_run.points) is None:
+        if (selected := self.suite_run.selected_points) is None:
             points = load_points(self.case, scenario, self.settings)
         else:
             points = [point for point in selected.get(str(self.requested), ()) if point.scenario == scenario]

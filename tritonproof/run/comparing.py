@@ -60,7 +60,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     terms = ComparisonTerms(
         name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
-        compared_points=max(1, sum(map(len, (run.suite_run.points or {}).values()))),
+        compared_points=max(1, sum(map(len, (run.suite_run.selected_points or {}).values()))),
     )
     served_name = baseline.server.name_of(run.case)
     return [
@@ -124,7 +124,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
         return AnswerFinding(GateResult("baseline", 0, "the configuration"))
-    if model.exchange == "single":
+    if model.takes_single_requests:
         run.say("answers beside the baseline's", baseline_name)
         sides = run.gate_context, baseline.gate_context
         parts = itertools.chain([_shared_data(run, baseline)], remaining_data(model, baseline.samples))
@@ -168,7 +168,7 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
 def _served_side(run: CaseRun) -> ServedSide:
     """What the model uses on one of the two servers, and how much its answers vary."""
     precision, noise = "", None
-    if run.case.model.exchange == "single":
+    if run.case.model.takes_single_requests:
         alone = run.gate_context.single_answers
         precision, noise = inferred_precision(alone.by_sample.values()), alone.noise
     used: Usage = {}
@@ -185,6 +185,6 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
-            answer_s = time_request(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
+            answer_s = time_request(side.prepared, 1)[0] if side.case.model.takes_single_requests else 0.0
             loadings_s.append(round(loading_s + answer_s, 3))
     return current_s, baseline_s

@@ -107,7 +107,7 @@ def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
         with run.hold_machine(exclusive=False):
             run.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, run.model_run.source_model, settings, run.say, device=device)
+            build = build_case(case, run.model_run.framework_model_on_cpu, settings, run.say, device=device)
         size, took = SIZE.text(build.facts.size_mib), DURATION.text(build.facts.build_time_s)
         if is_here:
             run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
@@ -119,7 +119,7 @@ def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
 
 def build_case(
     case: Case,
-    source_model: FrameworkModel,
+    framework_model: FrameworkModel,
     settings: Settings,
     on_progress: OnProgress,
     *,
@@ -129,7 +129,7 @@ def build_case(
     backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
     return builds.build(
         case,
-        source_model,
+        framework_model,
         deployment_of(case, settings),
         settings.model_repos,
         native=serves_natively(settings.triton.kind, backends, case.format),

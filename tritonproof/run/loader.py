@@ -66,7 +66,7 @@ class Loader:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
             forget(self.prepared, "infer_in_process")  # of a converted case
-            forget(self.model_run, "framework_model")
+            forget(self.model_run, "framework_model_on_target")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:

@@ -1,5 +1,4 @@
-"""Measures the load points of a case in turns, its first request, and what its server uses in a soak, with
-the machine held exclusively."""
+"""Measures load points in turns, a first request, and a soak, with the machine held exclusively."""
 
 import contextlib
 import dataclasses

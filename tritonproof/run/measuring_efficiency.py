@@ -149,9 +149,9 @@ def _measure(
 
 
 def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> _Reference | None:
-    """The run of the model's reference format, loaded on first use for its fastest point, and that point;
-    `run` and `best` if this case is the reference. It stays for the model's other cases, or in `stack` if
-    given. None if it has no right record of this machine, build and settings."""
+    """The run of the model's reference format, loaded for its fastest point, and that point: `run` and `best`
+    if this case is the reference. The run is made once for all cases of the model, or ends with `stack` if
+    one is given. None if no right record of this machine, build and settings has a fastest point."""
     case = reference_of(run.case)
     references: dict[str, _Reference | None] = run.model_run.reference_runs if stack is None else {}
     if str(case) == str(run.case):
@@ -162,9 +162,9 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
 
 
 def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
-    settings, source_model = run.settings, run.model_run.source_model
+    settings, weights_digest = run.settings, run.model_run.framework_model_on_cpu.digest
     deployment = deployment_of(case, settings)
-    build = builds.reusable_build(case, source_model, deployment, settings.model_repos, settings.dataset)
+    build = builds.reusable_build(case, weights_digest, deployment, settings.model_repos, settings.dataset)
     record = record_updates.read_stored(record_files.record_path(case.key, settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(results_of(right, run, build.facts.digest if build else "", deployment))
@@ -175,7 +175,6 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
         )
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
-
     used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(CaseRun(case, run.model_run, prepare_reference, "reference"))

@@ -30,7 +30,7 @@ class SuiteRun:
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
     """The models that a run may select; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
-    points: Mapping[str, Sequence[LoadPoint]] | None = None
+    selected_points: Mapping[str, Sequence[LoadPoint]] | None = None
     """The load points to measure of each case, by its id; None for all that the settings ask for."""
     identity: run_origin.RunIdentity = field(default_factory=run_origin.own_run)
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
@@ -82,15 +82,15 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         return self.model
 
     @once_sharing_machine
-    def source_model(self) -> FrameworkModel:
-        """The framework's model on the CPU, with weights of --checkpoint, its own, or seeded random ones."""
+    def framework_model_on_cpu(self) -> FrameworkModel:
+        """The framework's model to convert, with weights of --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
         return self.network_model.load_weights(self.suite_run.settings.checkpoint.get(self.model.name))
 
     @once_sharing_machine
-    def framework_model(self) -> FrameworkModel:
-        """The framework's model that converted models are compared with."""
-        return stages.framework_model_on(self.target.device, self.network_model, self.source_model)
+    def framework_model_on_target(self) -> FrameworkModel:
+        """The framework's model that converted models are compared with, on the target's kind of device."""
+        return stages.framework_model_on(self.target.device, self.network_model, self.framework_model_on_cpu)
 
     @once_sharing_machine
     def samples(self) -> Samples:
@@ -105,9 +105,8 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once_sharing_machine
     def framework_answers(self) -> stages.StageAnswers:
         """The framework's answers to the whole evaluation set."""
-        infer: Callable[[Any], Any] = functools.partial(
-            self.network_model.infer, self.framework_model.network
-        )
+        network = self.framework_model_on_target.network
+        infer: Callable[[Any], Any] = functools.partial(self.network_model.infer, network)
         say = functools.partial(self.say, "evaluate by the framework")
         return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
 
@@ -116,12 +115,13 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
             training = functools.partial(samples_of, self.network_model, "training", self.suite_run.settings)
-            framework, samples = self.framework_model, self.samples
-            cost = measure_cost(self.network_model, precision, framework, samples, training, self.batch)
+            framework_model, samples = self.framework_model_on_target, self.samples
+            cost = measure_cost(self.network_model, precision, framework_model, samples, training, self.batch)
             self.precision_costs[precision] = cost
         return self.precision_costs[precision]
 
     @once
     def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count them."""
-        return count_operations(self.network_model, self.source_model.network, self.samples.read([0]))
+        network = self.framework_model_on_cpu.network
+        return count_operations(self.network_model, network, self.samples.read([0]))

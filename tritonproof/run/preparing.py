@@ -1,5 +1,4 @@
-"""Makes the run of a case, as the suite measures it or as the baseline that --against or --against-triton
-serves beside it: how each prepares its case."""
+"""Makes the run of a case, as the suite measures it or as a baseline: how each prepares its case."""
 
 import contextlib
 import dataclasses
@@ -24,7 +23,6 @@ def run_of_case(case: Case, model_run: ModelRun) -> CaseRun:
 
 
 def prepare_own(run: CaseRun) -> PreparedCase:
-    """Prepare the case itself, for its own run."""
     if run.requested.model.from_repository:
         entries = run.suite_run.models.repository_entries
         return run.stack.enter_context(serve_repository_case(run, entries))

@@ -66,7 +66,7 @@ def _evaluate_served(
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
     prepared = run.prepared
-    if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
+    if not isinstance(prepared, RepositoryCase) or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):

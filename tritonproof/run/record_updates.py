@@ -127,8 +127,8 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 
 def with_failure(stored: Record, failure: StepFailure, field: str = "", gate: str = "") -> Record:
-    """The record with a failed test. If that hides speed, it voids what another run has found: the result in
-    `field` and that of `gate`, each unless its name is empty."""
+    """The record with a failed test. A failure that hides speed also removes what earlier runs have found:
+    the result in `field`, and that of the gate `gate`. An empty name stands for none."""
 
     def is_void(result: Any) -> bool:
         is_own = result.origin and failure.origin and result.origin.run == failure.origin.run

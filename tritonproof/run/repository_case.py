@@ -73,11 +73,11 @@ class RepositoryCase:
         return self.accepted_samples.source
 
     def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
-        no first answer of a remote model, which others may have asked before. Raises NotAvailableError unless
-        the model gives one answer to each request."""
+        """How the model is loaded since the case was prepared, for either scenario, and how long that took:
+        nothing is loaded or sent again. The first answer of a remote model is None, as others may have asked
+        before. Raises NotAvailableError unless the model takes single requests."""
         model = self.case.model
-        if model.exchange != "single":
+        if not model.takes_single_requests:
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
             outlook = "test_conversation proves it, load on it is not measured"
             raise NotAvailableError(f"{model.name} {how}: {outlook}")
@@ -98,8 +98,8 @@ class RepositoryCase:
 def serve_repository_case(
     run: CaseRun, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
-    """The case after its first answer, with the `entries` of its repository, by name, which it may call. A
-    baseline gets its case's `shared_samples` and no labels, any other case what the settings give it."""
+    """The case, served, after its first answer. `entries` are its repository's models by name, which it may
+    call. A baseline gets the `shared_samples` of its case, without labels; others what the settings give."""
     case, settings, name = run.requested, run.settings, run.requested.model.name
     if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -146,7 +146,7 @@ def _describe_and_ask(
     requested, name = run.requested.model, run.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
-        several = labels is None and model.exchange == "single"
+        several = labels is None and model.takes_single_requests
         return samples_in_folder(model, run.settings.samples.by_model(entries).get(name), several=several)
 
     samples = shared_samples
@@ -252,7 +252,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
     row, answer = dict(samples.read([0])), None
     started = time.monotonic()
-    if model.exchange == "single":
+    if model.takes_single_requests:
         outputs = server.infer(model.name, model, row)
         answer = {name: values for name, values in outputs.items() if values is not None}
     else:

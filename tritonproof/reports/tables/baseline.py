@@ -109,8 +109,8 @@ def upgrade_sentence(
     skipped: int,
     was_ended: bool,
 ) -> str:
-    """Whether an upgrade is safe, by what the run of this id compared, how its tests ended, and which cases
-    are `lacking`, as they could not be compared."""
+    """Whether an upgrade is safe: by the comparisons of the run `run_id`, the tests that `failed` or were
+    `skipped`, and the cases that are `lacking`, as they could not be compared."""
     of_run = [model for model in compared_models(records) if _run_id(model.comparison) == run_id]
     verdicts = {model.record.name: baseline_verdict(model) for model in of_run}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
