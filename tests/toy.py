@@ -13,7 +13,7 @@ from tritonproof import spec
 from tritonproof.accuracy import stages
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseArithmetic, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.build import configuration, runtime_files
@@ -202,7 +202,8 @@ def compare_conversion(
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(model, precision, weights, samples, training, batch, emulated=emulated)
-    return stages.compare_conversion(case, precision, framework, after, ids, cost, trained=weights.trained)
+    arithmetic = CaseArithmetic(case, precision, cost)
+    return stages.compare_conversion(framework, after, ids, arithmetic, trained=weights.trained)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

@@ -13,6 +13,7 @@ from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item, why_no_score, worst_items
+from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
@@ -31,7 +32,8 @@ def ledger(
 ) -> Ledger:
     """The ledger of each item's scores; `requested` holds limits that replace the model's."""
     scores_by_metric = score_each_item(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, precision or case.precision, samples, stages, scores_by_metric, requested)
+    arithmetic = CaseArithmetic(case, precision or case.precision)
+    return accuracy_ledger(arithmetic, samples, stages, scores_by_metric, requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:

@@ -34,23 +34,22 @@ def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
 def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    case, user_limits = run.case, run.settings.thresholds.limits(run.case)
-    arithmetic_precision, why_no_score = run.arithmetic_precision, run.why_no_score
+    case, accuracy, user_limits = run.case, run.accuracy, run.settings.thresholds.limits(run.case)
+    why_no_score = accuracy.why_no_score
     samples = run.prepared.scored_samples
     assert samples is not None
     if case.model.from_repository:
         stages = Stages(served=_evaluate_served(run, samples))
     else:
-        framework, converted = run.model_run.framework_answers, run.converted_answers
+        framework, converted = run.model_run.framework_answers, accuracy.converted_answers
         elements = {name: values.size for name, values in converted.outputs.items()}
-        cost, rows = run.precision_cost, len(samples)
-        limits = output_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
+        limits = output_limits(accuracy.arithmetic, elements, len(samples), kernels_only=True)
         expected = expect(samples.ids, converted.outputs)
         comparison = StageComparison(expected, limits, "served", "in process")
         served = _evaluate_served(run, samples, comparison)
         stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
-    ledger = accuracy_ledger(case, arithmetic_precision, samples, stages, scores_by_metric, user_limits)
+    ledger = accuracy_ledger(accuracy.arithmetic, samples, stages, scores_by_metric, user_limits)
     return ledger, sample_scores(case, run.build.digest, samples, stages, scores_by_metric)
 
 
