@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
-from tritonproof.accuracy.expected import ExpectedOutputs, expect
-from tritonproof.accuracy.limits import AnswerLimits, CaseArithmetic, min_agreement_for, output_limits
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for, output_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.base.errors import AccuracyError, InputError
@@ -45,26 +45,33 @@ class _OutputTotals:
 
 @dataclass
 class StageComparison:
-    """Compares the outputs of two stages. `add` takes rows as they come in, in any order."""
+    """Compares the outputs of a stage with those of the stage before: of the converted model with the
+    framework's, of the served with the converted one's. `add` takes rows as they come in, in any order."""
 
-    expected: ExpectedOutputs
-    """All outputs of the earlier stage."""
-    limits: AnswerLimits
-    stage: str
-    """The name of the later stage, for errors."""
-    expected_from: str
-    """Where the expected outputs are from, for errors: `in process`, `in the framework`."""
+    stage: Literal["converted", "served"]
+    ids: Sequence[str]
+    earlier_outputs: Arrays
+    """All outputs of the stage before, a row for each of `ids`."""
+    arithmetic: CaseArithmetic
+    """How the case computes, from which the limits follow."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far, by the name of the output."""
     rows: int = 0
     left_out: int = 0
     """Rows whose floating-point outputs were not compared, because integers beside them differ."""
 
+    def __post_init__(self) -> None:
+        self.expected = expect(self.ids, self.earlier_outputs)
+        elements = {name: values.size for name, values in self.earlier_outputs.items()}
+        is_same_artifact = self.stage == "served"
+        self.limits = output_limits(self.arithmetic, elements, len(self.ids), kernels_only=is_same_artifact)
+
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
+        expected_from = "in process" if self.stage == "served" else "in the framework"
+        check_shapes(expected_outputs, outputs, self.stage, expected_from)
         answer = Answer(chosen, outputs)
         compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
         is_kept = ~compared.left_out
@@ -255,9 +262,7 @@ def compare_conversion(
     `trained`: they are ties that any rounding breaks. Raises AccuracyError if an output is missing or has
     another shape."""
     case, cost, tolerance = arithmetic.case, arithmetic.cost, arithmetic.tolerance
-    elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = output_limits(arithmetic, elements, len(ids), kernels_only=False)
-    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "in the framework")
+    comparison = StageComparison("converted", ids, framework.outputs, arithmetic)
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
     for start in range(0, len(ids), step):

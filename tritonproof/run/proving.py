@@ -5,9 +5,7 @@ import functools
 import shutil
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item
-from tritonproof.accuracy.limits import output_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, Stages
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
@@ -42,10 +40,7 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
         stages = Stages(served=_evaluate_served(run, samples))
     else:
         framework, converted = run.model_run.framework_answers, accuracy.converted_answers
-        elements = {name: values.size for name, values in converted.outputs.items()}
-        limits = output_limits(accuracy.arithmetic, elements, len(samples), kernels_only=True)
-        expected = expect(samples.ids, converted.outputs)
-        comparison = StageComparison(expected, limits, "served", "in process")
+        comparison = StageComparison("served", samples.ids, converted.outputs, accuracy.arithmetic)
         served = _evaluate_served(run, samples, comparison)
         stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
