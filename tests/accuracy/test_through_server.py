@@ -16,7 +16,6 @@ from tritonclient.utils import np_to_triton_dtype
 from tests import sample_records, toy
 from tests.helpers import grpc_server
 from tritonproof.accuracy import through_server
-from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
 from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.stages import StageComparison, Stages, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
@@ -198,8 +197,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     )
     last = evaluate_through_server(server, CASE, samples, 4)
     stages = Stages(framework=framework, converted=converted, served=last)
-    scores_by_metric = score_each_item(CASE, samples, stages)
-    result = accuracy_ledger(CaseArithmetic(CASE, "fp32"), samples, stages, scores_by_metric, {})
+    result = toy.ledger(CASE, samples, stages)
 
     wrong = [
         samples.ids[batch[index]]
@@ -245,11 +243,10 @@ def served_ledger(
     samples = toy.samples(COUNT)
     framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8)
-    arithmetic = CaseArithmetic(case, precision)
-    comparison = StageComparison("served", samples.ids, converted.outputs, arithmetic)
+    comparison = StageComparison("served", samples.ids, converted.outputs, CaseArithmetic(case, precision))
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = Stages(framework=framework, converted=converted, served=last)
-    return accuracy_ledger(arithmetic, samples, stages, score_each_item(case, samples, stages), {})
+    return toy.ledger(case, samples, stages)
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:

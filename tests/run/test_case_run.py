@@ -40,11 +40,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     arguments = f'model_repos="{builds}", results="{results}", triton="embedded", '
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(
-            lines.replace("Settings.of(", f"Settings.of({arguments}")
-            + "    server, accuracy = run.server, run.accuracy\n",
-            names,
-        )
+        lines += "    server, accuracy = run.server, run.accuracy\n"
+        exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), names)
     return builds, names, printed.getvalue().splitlines()
 
 

@@ -149,8 +149,9 @@ class CaseLimits:
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
-    equal. DECISIONS_FACTOR times the others may differ, plus two standard deviations of such a count
-    (Poisson, by the square root of the count), and three, in case none differed."""
+    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. DECISIONS_FACTOR times as many
+    may differ, 36, with two standard deviations of such a count (Poisson: its square root), 12, and three in
+    case the precision changes none: 51 in all, so that 0.915 must be equal."""
     expected = DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
@@ -159,7 +160,7 @@ def case_limits(arithmetic: CaseArithmetic, element_counts: Mapping[str, int]) -
     """The limits of a case's answers, whose outputs have `element_counts` elements over all rows."""
     cost, tolerance = arithmetic.cost, arithmetic.tolerance
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
-    limits = functools.partial(output_limits, arithmetic, element_counts, 1)
+    limits = functools.partial(output_limits, arithmetic, element_counts, 1)  # `share` replaces that of 1 row
     both = (limits(kernels_only=only) for only in (True, False))
     kernels, conversion = (replace(each, min_compared_share=share) for each in both)
     inferred_on = None if arithmetic.precision or tolerance.is_given else arithmetic.case.answers_on
@@ -170,8 +171,9 @@ def case_limits(arithmetic: CaseArithmetic, element_counts: Mapping[str, int]) -
 def output_limits(
     arithmetic: CaseArithmetic, element_counts: Mapping[str, int], row_count: int, *, kernels_only: bool
 ) -> AnswerLimits:
-    """The limits of a case's outputs, by which `row_count` rows are judged together: beside those of the same
-    artifact if `kernels_only`, else of the framework. `element_counts` is of each output, over all rows."""
+    """How far the outputs of a case for `row_count` rows may be from other outputs for the same rows: from
+    those of the same artifact if `kernels_only`, else from the framework's. `element_counts` says how many
+    elements each output has in all these rows, as {"mask": 500}: of more, chance changes a smaller share."""
     model, cost, tolerated = arithmetic.case.model, arithmetic.cost, arithmetic.tolerance.min_agreement
     floating_names = [tensor.name for tensor in model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
@@ -202,16 +204,15 @@ def _number_limits(
     """The limits of the floating-point outputs `names`, and where they come from. The mean's multiple of the
     cost differs between other kernels and a conversion."""
     cost, tolerance, rule = arithmetic.cost, arithmetic.tolerance, PRECISIONS.get(arithmetic.precision)
-    name_of_precision = arithmetic.precision.upper()
     if cost is not None and rule is not None:
         factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
         by_output = {name: NumberLimits(largest[name], factor * cost.mean[name]) for name in names}
-        most = f"{LARGEST_FACTOR:g} times at most"
-        source = f"{factor:g} times what {name_of_precision} itself costs this model on the mean, {most}"
+        its_cost = f"what {arithmetic.precision.upper()} itself costs this model"
+        source = f"{factor:g} times {its_cost} on the mean, {LARGEST_FACTOR:g} times at most"
         return by_output, source
     if kernels_only and rule is not None and not tolerance.is_given:
-        source = f"the same file by other kernels in {name_of_precision}"
+        source = f"the same file by other kernels in {arithmetic.precision.upper()}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
         source, largest_error = tolerance.source, tolerance.max_relative_error

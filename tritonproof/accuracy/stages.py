@@ -257,10 +257,9 @@ def compare_conversion(
     trained: bool,
     on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
-    """Compare all outputs of the `converted` model with those of the `framework`, within the limits that
-    follow from its `arithmetic`. Decisions on floating-point outputs have no limit if weights are not
-    `trained`: they are ties that any rounding breaks. Raises AccuracyError if an output is missing or has
-    another shape."""
+    """Compare all outputs of the `converted` model with those of the `framework`. Decisions on floating-point
+    outputs have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises
+    AccuracyError if an output is missing or has another shape."""
     case, cost, tolerance = arithmetic.case, arithmetic.cost, arithmetic.tolerance
     comparison = StageComparison("converted", ids, framework.outputs, arithmetic)
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))

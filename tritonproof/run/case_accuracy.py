@@ -16,8 +16,7 @@ from tritonproof.spec import NetworkModel
 
 
 class CaseAccuracy:
-    """What a prepared case's answers are compared with, and how far they may differ, found when first asked
-    for."""
+    """What a prepared case's answers are compared with, and how far they may differ, found when asked for."""
 
     def __init__(self, prepared: PreparedCase, model_run: ModelRun, say: Callable[[str, str], None]) -> None:
         """`say` shows an activity of the case and its detail in the progress."""
@@ -37,8 +36,7 @@ class CaseAccuracy:
     def arithmetic(self) -> CaseArithmetic:
         """How the case computes, with the cost of its precision, which this measures in the framework."""
         precision = arithmetic_precision(self.case, self.prepared.deployment)
-        has_framework = not self.case.model.from_repository
-        cost = self.model_run.precision_cost(precision) if has_framework else None
+        cost = None if self.case.model.from_repository else self.model_run.precision_cost(precision)
         return CaseArithmetic(self.case, precision, cost)
 
     @once_sharing_machine

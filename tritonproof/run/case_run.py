@@ -54,8 +54,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         settings: Settings | None = None,
         find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
     ) -> None:
-        """`requested` is the case before its server completes it, and `prepare` prepares it when it is first
-        needed; `role` is empty for the case's own run; `settings` are the server's, if not the suite's."""
+        """`requested` is the case as it was selected. `prepare` is called when a step first needs the case,
+        and completes it: only a server tells what inputs a model of --repository has. `role` says what
+        another run needs this one for, if one does. `settings` replace the suite's, as for another Triton."""
         self.requested, self.role, self.model_run = requested, role, model_run
         self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
         self.settings = settings or model_run.suite_run.settings
