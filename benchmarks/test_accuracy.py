@@ -4,7 +4,6 @@ served, under many requests of mixed batch sizes; for --convert-only it is conve
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
 from tritonproof.reports import correctness_text
 from tritonproof.run.case_run import CaseRun
@@ -20,22 +19,22 @@ def test_build(run: CaseRun) -> None:
 @pytest.mark.step("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
-    case, conversion = run.case, run.conversion
+    case, conversion, arithmetic = run.case, run.accuracy.conversion, run.accuracy.arithmetic
     recorder.record(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
     if conversion.error_in_costs is not None:
         error = RATIO.text(conversion.error_in_costs)
-        texts.append(f"{error} times what {run.arithmetic_precision.upper()} itself costs")
+        texts.append(f"{error} times what {arithmetic.precision.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.report.show(", ".join(texts))
     if failure := correctness_text.conversion_failure(conversion):
-        where = f"tolerance: {tolerance_of(case, run.arithmetic_precision).source}"
+        where = f"tolerance: {arithmetic.tolerance.source}"
         if case.network_model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
-        raise run.accuracy_error(failure, where=where)
+        raise run.accuracy.error(failure, where=where)
 
 
 @pytest.mark.step("accuracy")
@@ -43,11 +42,11 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric of Triton's answers keeps the model's own limit and nearly the framework's score, and every
     output is near the converted model's in process."""
     ledger, sample_scores = prove_accuracy(run)
-    why_no_score = run.why_no_score
+    why_no_score = run.accuracy.why_no_score
     recorder.record(accuracy=ledger, why_no_score=why_no_score)
     recorder.record_sample_scores(sample_scores)
     recorder.report.show("; ".join(map(correctness_text.score_text, ledger.scores)))
     if failures := correctness_text.ledger_failures(ledger):
-        raise run.accuracy_error("; ".join(failures))
+        raise run.accuracy.error("; ".join(failures))
     if why_no_score:
         pytest.skip(why_no_score)

@@ -2,9 +2,10 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +14,10 @@ from tritonproof import spec
 from tritonproof.accuracy import stages
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
+from tritonproof.accuracy.limits import AnswerLimits, CaseArithmetic, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
-from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.accuracy.stages import Stages, evaluate_in_process
 from tritonproof.build import configuration, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
@@ -204,7 +206,23 @@ def compare_conversion(
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(model, precision, weights, samples, training, batch, emulated=emulated)
-    return stages.compare_conversion(case, precision, framework, after, ids, cost, trained=weights.trained)
+    arithmetic = CaseArithmetic(case, precision, cost)
+    return stages.compare_conversion(framework, after, ids, arithmetic, trained=weights.trained)
+
+
+def ledger(
+    case: Case,
+    samples: Samples,
+    stages: Stages,
+    *,
+    labelled: bool = True,
+    requested: Mapping[str, Limit] = MappingProxyType({}),
+    precision: str = "",
+) -> schema.Ledger:
+    """The ledger of each item's scores; `requested` holds limits that replace the model's."""
+    scores_by_metric = score_each_item(case, samples, stages, labelled=labelled)
+    arithmetic = CaseArithmetic(case, precision or case.precision)
+    return accuracy_ledger(arithmetic, samples, stages, scores_by_metric, requested)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

@@ -213,7 +213,7 @@ class Model:
     """Whether it passes requests on to other models, whose configurations may change its `exchange`."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """Replaces the formats' tolerances, by precision; FP32 in TF32 has that of `fp16`. If the suite measures
-    what the precision costs, that alone limits numbers, and the stricter of both limits decisions."""
+    what the precision costs, numbers are held to a multiple of that instead, and decisions to both."""
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[SamplePart]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
     micro: bool = False

@@ -1,9 +1,7 @@
 """The ledger judges every sample once and fails a model that lost samples; scores per item."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,27 +9,14 @@ import pytest
 
 from tests import sample_records as records
 from tests import toy
+from tests.toy import ledger
 from tritonproof.accuracy import ledger as ledger_module
-from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item, why_no_score, worst_items
+from tritonproof.accuracy.ledger import score_each_item, why_no_score, worst_items
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Ledger, Limit
 from tritonproof.spec import Arrays, Case, Samples
-
-
-def ledger(
-    case: Case,
-    samples: Samples,
-    stages: Stages,
-    *,
-    labelled: bool = True,
-    requested: Mapping[str, Limit] = MappingProxyType({}),
-    precision: str = "",
-) -> Ledger:
-    """The ledger of each item's scores; `requested` holds limits that replace the model's."""
-    scores_by_metric = score_each_item(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, precision or case.precision, samples, stages, scores_by_metric, requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:

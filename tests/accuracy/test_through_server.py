@@ -14,11 +14,9 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
 
 from tests import sample_records, toy
-from tests.helpers import grpc_server, present
+from tests.helpers import grpc_server
 from tritonproof.accuracy import through_server
-from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
-from tritonproof.accuracy.limits import output_limits
+from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.stages import StageComparison, Stages, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
@@ -199,7 +197,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     )
     last = evaluate_through_server(server, CASE, samples, 4)
     stages = Stages(framework=framework, converted=converted, served=last)
-    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_item(CASE, samples, stages), {})
+    result = toy.ledger(CASE, samples, stages)
 
     wrong = [
         samples.ids[batch[index]]
@@ -245,13 +243,10 @@ def served_ledger(
     samples = toy.samples(COUNT)
     framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8)
-    expected = expect(samples.ids, present(converted.outputs))
-    elements = {name: values.size for name, values in expected.outputs.items()}
-    limits = output_limits(case, precision, None, elements, COUNT, kernels_only=True)
-    comparison = StageComparison(expected, limits, "served", "in process")
+    comparison = StageComparison("served", samples.ids, converted.outputs, CaseArithmetic(case, precision))
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = Stages(framework=framework, converted=converted, served=last)
-    return accuracy_ledger(case, precision, samples, stages, score_each_item(case, samples, stages), {})
+    return toy.ledger(case, samples, stages)
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
@@ -304,9 +299,8 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     ids = [f"row-{n}" for n in range(2000)]
     texts = np.array([[name.encode()] for name in ids], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)), THREE[2])))
-    limits = output_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, kernels_only=True)
     right = {"TEXT": texts, COUNTS: np.zeros((2000, 1), int)}
-    comparison = StageComparison(expect(ids, right), limits, "served", "in process")
+    comparison = StageComparison("served", ids, right, CaseArithmetic(case, "fp32"))
     given = {**right, "TEXT": np.where(texts == b"row-7", b"another", texts)[::-1]}
     comparison.add(given, range(1999, -1, -1))
     result, _ = comparison.differences

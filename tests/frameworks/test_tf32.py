@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tests.toy import compare_conversion
-from tritonproof.accuracy.precisions import limit_in, tolerance_of
+from tritonproof.accuracy.limits import CaseArithmetic
+from tritonproof.accuracy.precisions import limit_in
 from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.rounding import rounded_pytorch
@@ -56,8 +57,8 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
 def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
     models = {model.name: model for model in all_models()}
     case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], ONNX, None, "fp32")
-    assert tolerance_of(case, "tf32") == ONNX.tolerances["fp16"]
-    assert tolerance_of(case, "fp32") == ONNX.tolerances["fp32"]
+    assert CaseArithmetic(case, "tf32").tolerance == ONNX.tolerances["fp16"]
+    assert CaseArithmetic(case, "fp32").tolerance == ONNX.tolerances["fp32"]
     for name, own in (("fastpitch", "fp16"), ("fastpitch-micro", "tf32")):
         limits = models[name].metrics[1].limits
         assert limit_in("tf32", limits) == limits[own]

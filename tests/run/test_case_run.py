@@ -40,7 +40,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     arguments = f'model_repos="{builds}", results="{results}", triton="embedded", '
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(lines.replace("Settings.of(", f"Settings.of({arguments}") + "    server = run.server\n", names)
+        lines += "    server, accuracy = run.server, run.accuracy\n"
+        exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), names)
     return builds, names, printed.getvalue().splitlines()
 
 
@@ -53,7 +54,7 @@ def test_contributing_example_converts_serves_and_measures(example: Example) -> 
     assert names["server"].process.poll() is not None, "it ends with the block"
     with pytest.raises(RuntimeError, match="has ended"):
         assert names["run"].server
-    assert not is_made(names["run"], "converted_answers"), "the end frees all values"
+    assert not is_made(names["accuracy"], "converted_answers"), "the end frees all values"
 
 
 def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
@@ -106,7 +107,7 @@ def test_gates_send_all_samples_unless_the_accuracy_step_does(
     how: Prepare, count: int | None, run_of: RunOf
 ) -> None:
     run = run_of(how)
-    preset(run, answer_limits=CASE_LIMITS)
+    preset(run.accuracy, answer_limits=CASE_LIMITS)
     evaluation_samples = run.gate_context.evaluation_samples
     assert (None if evaluation_samples is None else len(evaluation_samples)) == count
 
@@ -120,7 +121,7 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
 @pytest.mark.parametrize("are_synthetic", [False, True])
 def test_error_mentions_synthetic_inputs(are_synthetic: bool, run_of: RunOf) -> None:
     run = run_of(prepare(samples=dataclasses.replace(toy.samples(1), are_synthetic=are_synthetic)))
-    assert ("--samples toy=DIR" in str(run.accuracy_error("wrong"))) == are_synthetic
+    assert ("--samples toy=DIR" in str(run.accuracy.error("wrong"))) == are_synthetic
 
 
 def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import toy
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.user_models.written_files import names
-from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
 from tritonproof.accuracy.stages import Stages, evaluate_in_process
 from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
@@ -135,7 +135,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
         case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
         stages = Stages(served=served)
-        ledger = accuracy_ledger(case, "", samples, stages, score_each_item(case, samples, stages), limits)
+        ledger = toy.ledger(case, samples, stages, requested=limits)
         assert [score_text(entry).split(" (")[0] for entry in ledger.scores] == ["top-1 75.0 % served"]
         assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
     assert [entry.name for entry in before.metrics] == ["top-1"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tritonproof.accuracy.limits import DEEP_ROUNDING
+from tritonproof.accuracy.limits import DEEP_ROUNDING, CaseArithmetic
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
-from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
+from tritonproof.accuracy.precisions import PRECISIONS, limit_in
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
@@ -47,8 +47,7 @@ def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: b
 
 
 def accuracy_ledger(
-    case: Case,
-    arithmetic_precision: str,
+    arithmetic: CaseArithmetic,
     samples: Samples,
     stages: Stages,
     scores_by_metric: ItemScores,
@@ -57,7 +56,7 @@ def accuracy_ledger(
     """The ledger of the known stages. A metric's limits are the `user_limits` one, else the model's own, and
     a share of the framework's score, if known. As the same file on the same data, the converted and the
     served model must agree in decisions as the format demands, in outputs as far as other kernels allow."""
-    metrics = [metric for metric in case.model.metrics if metric.name in scores_by_metric]
+    metrics = [metric for metric in arithmetic.case.model.metrics if metric.name in scores_by_metric]
     item_count, scores = len(ids_of_items(samples)), []
     for metric in metrics:
         by_stage, user_limit = scores_by_metric[metric.name], user_limits.get(metric.name)
@@ -66,11 +65,11 @@ def accuracy_ledger(
             mean = float(by_stage["served"].mean())
             scores.append(Score(metric.name, metric.better, None, None, mean, limits))
             continue
-        own_limit = user_limit or limit_in(arithmetic_precision, metric.limits)
-        rounded = _rounded_error(metric, arithmetic_precision, samples, stages.framework.kept)
-        scores.append(_score(metric, arithmetic_precision, by_stage, own_limit, rounded))
+        own_limit = user_limit or limit_in(arithmetic.precision, metric.limits)
+        rounded = _rounded_error(metric, arithmetic.precision, samples, stages.framework.kept)
+        scores.append(_score(metric, arithmetic.precision, by_stage, own_limit, rounded))
     decides = stages.converted is not None and stages.converted.decisions.size > 0
-    agreement = tolerance_of(case, arithmetic_precision).min_agreement if decides else None
+    agreement = arithmetic.tolerance.min_agreement if decides else None
     goodness = _goodness(metrics, scores_by_metric, item_count)
     disagreements = tuple(
         _disagreement(stage, later, samples, goodness, agreement if later is stages.served else None)
@@ -101,21 +100,17 @@ def why_no_score(
 
 
 def _score(
-    metric: Metric,
-    arithmetic_precision: str,
-    by_stage: _StageScores,
-    own_limit: Limit | None,
-    rounded: float,
+    metric: Metric, precision: str, by_stage: _StageScores, own_limit: Limit | None, rounded: float
 ) -> Score:
     framework, converted, served = (float(by_stage[stage].mean()) for stage in sample_files.STAGES)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
-        fraction, sign = PRECISIONS[arithmetic_precision].kept_score, 1
+        fraction, sign = PRECISIONS[precision].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
         before, after = by_stage["framework"], by_stage["served"]
-        critical = 0.0 if arithmetic_precision == "fp32" else critical_change(before, after)
+        critical = 0.0 if precision == "fp32" else critical_change(before, after)
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not schema.meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
@@ -126,12 +121,12 @@ def _score(
     return Score(metric.name, metric.better, framework, converted, served, tuple(limits))
 
 
-def _rounded_error(metric: Metric, arithmetic_precision: str, samples: Samples, outputs: Arrays) -> float:
+def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
     """The metric's error if rounding in the precision moves each number of `outputs`, but none out of its
     output's range, as a metric of probabilities would refuse it; -inf if no error is to be kept."""
     if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
         return -np.inf
-    moved, rounding = dict(outputs), max(DEEP_ROUNDING, PRECISIONS[arithmetic_precision].rounding)
+    moved, rounding = dict(outputs), max(DEEP_ROUNDING, PRECISIONS[precision].rounding)
     for name in floating_outputs(outputs):
         values = outputs[name]
         share = max(rounding, float(np.finfo(values.dtype).eps))

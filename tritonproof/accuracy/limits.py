@@ -17,8 +17,8 @@ import numpy as np
 
 from tritonproof.accuracy.outputs import floating_outputs
 from tritonproof.accuracy.precision_cost import PrecisionCost
-from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
-from tritonproof.spec import Arrays, Case, Device
+from tritonproof.accuracy.precisions import PRECISIONS, limit_in, rounding_of
+from tritonproof.spec import Arrays, Case, Device, Tolerance
 
 DEEP_ROUNDING = 1e-5
 """How far FP32's rounding may move an element through many layers, as a share of its output's magnitude, if
@@ -41,6 +41,25 @@ MIN_NOISE = 1e-5
 """The noise that is always allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _MIN_NUMBERS = 32
 """The fewest different numbers with a fraction whose last bits tell the precision that computed them."""
+
+
+@dataclass(frozen=True)
+class CaseArithmetic:
+    """How a case computes, from which the limits of its answers follow."""
+
+    case: Case
+    precision: str
+    """The precision that it computes in (`arithmetic_precision`); empty if nothing tells it."""
+    cost: PrecisionCost | None = None
+    """What this precision costs the model; None if the suite has no network of it to measure that with."""
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The model's own tolerance in this precision, else the format's."""
+        case = self.case
+        tolerance = limit_in(self.precision, {**case.format.tolerances, **case.model.tolerances})
+        assert tolerance is not None, f"{case} has no tolerance in {self.precision}"
+        return tolerance
 
 
 class NumberLimits(NamedTuple):
@@ -130,48 +149,42 @@ class CaseLimits:
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
-    equal. DECISIONS_FACTOR times the others may differ, plus two standard deviations of such a count
-    (Poisson, by the square root of the count), and three, in case none differed."""
+    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. DECISIONS_FACTOR times as many
+    may differ, 36, with two standard deviations of such a count (Poisson: its square root), 12, and three in
+    case the precision changes none: 51 in all, so that 0.915 must be equal."""
     expected = DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
-def case_limits(
-    case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
-) -> CaseLimits:
+def case_limits(arithmetic: CaseArithmetic, element_counts: Mapping[str, int]) -> CaseLimits:
     """The limits of a case's answers, whose outputs have `element_counts` elements over all rows."""
+    cost, tolerance = arithmetic.cost, arithmetic.tolerance
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
-    limits = functools.partial(output_limits, case, arithmetic_precision, cost, element_counts, 1)
+    limits = functools.partial(output_limits, arithmetic, element_counts, 1)  # `share` replaces that of 1 row
     both = (limits(kernels_only=only) for only in (True, False))
     kernels, conversion = (replace(each, min_compared_share=share) for each in both)
-    tolerance = tolerance_of(case, arithmetic_precision)
-    inferred_on = None if arithmetic_precision or tolerance.is_given else case.answers_on
+    inferred_on = None if arithmetic.precision or tolerance.is_given else arithmetic.case.answers_on
     min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
     return CaseLimits(kernels, conversion, inferred_on, min_noise)
 
 
 def output_limits(
-    case: Case,
-    arithmetic_precision: str,
-    cost: PrecisionCost | None,
-    element_counts: Mapping[str, int],
-    row_count: int,
-    *,
-    kernels_only: bool,
+    arithmetic: CaseArithmetic, element_counts: Mapping[str, int], row_count: int, *, kernels_only: bool
 ) -> AnswerLimits:
-    """The limits of a case's outputs, by which `row_count` rows are judged together: beside those of the same
-    artifact if `kernels_only`, else of the framework. `element_counts` is of each output, over all rows."""
-    floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
+    """How far the outputs of a case for `row_count` rows may be from other outputs for the same rows: from
+    those of the same artifact if `kernels_only`, else from the framework's. `element_counts` says how many
+    elements each output has in all these rows, as {"mask": 500}: of more, chance changes a smaller share."""
+    model, cost, tolerated = arithmetic.case.model, arithmetic.cost, arithmetic.tolerance.min_agreement
+    floating_names = [tensor.name for tensor in model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
-    by_output, source = _number_limits(case, arithmetic_precision, cost, floating, kernels_only=kernels_only)
-    tolerated = tolerance_of(case, arithmetic_precision).min_agreement
-    texts = {tensor.name: 1.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
+    by_output, source = _number_limits(arithmetic, floating, kernels_only=kernels_only)
+    texts = {tensor.name: 1.0 for tensor in model.outputs if tensor.dtype == "BYTES"}
     agreement = {
         name: tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count)
         for name, count in element_counts.items()
         if name not in floating
     }
-    rounding = rounding_of(case.model, arithmetic_precision)
+    rounding = rounding_of(model, arithmetic.precision)
     deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
     return AnswerLimits(
@@ -186,21 +199,20 @@ def output_limits(
 
 
 def _number_limits(
-    case: Case, arithmetic_precision: str, cost: PrecisionCost | None, names: list[str], *, kernels_only: bool
+    arithmetic: CaseArithmetic, names: list[str], *, kernels_only: bool
 ) -> tuple[dict[str, NumberLimits], str]:
     """The limits of the floating-point outputs `names`, and where they come from. The mean's multiple of the
     cost differs between other kernels and a conversion."""
-    tolerance, rule = tolerance_of(case, arithmetic_precision), PRECISIONS.get(arithmetic_precision)
-    name_of_precision = arithmetic_precision.upper()
+    cost, tolerance, rule = arithmetic.cost, arithmetic.tolerance, PRECISIONS.get(arithmetic.precision)
     if cost is not None and rule is not None:
         factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
         by_output = {name: NumberLimits(largest[name], factor * cost.mean[name]) for name in names}
-        most = f"{LARGEST_FACTOR:g} times at most"
-        source = f"{factor:g} times what {name_of_precision} itself costs this model on the mean, {most}"
+        its_cost = f"what {arithmetic.precision.upper()} itself costs this model"
+        source = f"{factor:g} times {its_cost} on the mean, {LARGEST_FACTOR:g} times at most"
         return by_output, source
     if kernels_only and rule is not None and not tolerance.is_given:
-        source = f"the same file by other kernels in {name_of_precision}"
+        source = f"the same file by other kernels in {arithmetic.precision.upper()}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
         source, largest_error = tolerance.source, tolerance.max_relative_error

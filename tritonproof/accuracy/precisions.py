@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tritonproof.record.schema import Deployment
-from tritonproof.spec import Case, Model, Tolerance
+from tritonproof.spec import Case, Model
 
 _Limit = TypeVar("_Limit")
 
@@ -90,13 +90,6 @@ def limit_in(precision: str, limits: Mapping[str, _Limit]) -> _Limit | None:
     """The entry for a precision, or for its fallback, in `limits` by precision; None if there is none."""
     names = (precision, *_FALLBACKS.get(precision, ()))
     return next((limits[name] for name in names if name in limits), None)
-
-
-def tolerance_of(case: Case, arithmetic_precision: str) -> Tolerance:
-    """The model's own tolerance in the precision that the case computes in, else the format's."""
-    tolerance = limit_in(arithmetic_precision, {**case.format.tolerances, **case.model.tolerances})
-    assert tolerance is not None, f"{case} has no tolerance in {arithmetic_precision}"
-    return tolerance
 
 
 def rounding_of(model: Model, precision: str) -> float:

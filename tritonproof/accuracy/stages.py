@@ -7,23 +7,22 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
-from tritonproof.accuracy.expected import ExpectedOutputs, expect
-from tritonproof.accuracy.limits import AnswerLimits, min_agreement_for, output_limits
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for, output_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
-from tritonproof.accuracy.precision_cost import PrecisionCost
-from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
-from tritonproof.record.schema import Conversion, Deployment, OutputDifference
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
+from tritonproof.record.schema import Conversion, OutputDifference
+from tritonproof.spec import Arrays, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
 
 
 @dataclass
@@ -46,26 +45,33 @@ class _OutputTotals:
 
 @dataclass
 class StageComparison:
-    """Compares the outputs of two stages. `add` takes rows as they come in, in any order."""
+    """Compares the outputs of a stage with those of the stage before: of the converted model with the
+    framework's, of the served with the converted one's. `add` takes rows as they come in, in any order."""
 
-    expected: ExpectedOutputs
-    """All outputs of the earlier stage."""
-    limits: AnswerLimits
-    stage: str
-    """The name of the later stage, for errors."""
-    expected_from: str
-    """Where the expected outputs are from, for errors: `in process`, `in the framework`."""
+    stage: Literal["converted", "served"]
+    ids: Sequence[str]
+    earlier_outputs: Arrays
+    """All outputs of the stage before, a row for each of `ids`."""
+    arithmetic: CaseArithmetic
+    """How the case computes, from which the limits follow."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far, by the name of the output."""
     rows: int = 0
     left_out: int = 0
     """Rows whose floating-point outputs were not compared, because integers beside them differ."""
 
+    def __post_init__(self) -> None:
+        self.expected = expect(self.ids, self.earlier_outputs)
+        elements = {name: values.size for name, values in self.earlier_outputs.items()}
+        is_same_artifact = self.stage == "served"
+        self.limits = output_limits(self.arithmetic, elements, len(self.ids), kernels_only=is_same_artifact)
+
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
+        expected_from = "in process" if self.stage == "served" else "in the framework"
+        check_shapes(expected_outputs, outputs, self.stage, expected_from)
         answer = Answer(chosen, outputs)
         compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
         is_kept = ~compared.left_out
@@ -242,29 +248,20 @@ def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) ->
     return StageAnswers(name, kept, model.decide(kept), **more)
 
 
-def evaluation_batch(deployment: Deployment) -> int:
-    """Rows of a batch in process: enough for every core, and small beside the weights."""
-    return min(32, deployment.max_batch_size)
-
-
 def compare_conversion(
-    case: Case,
-    arithmetic_precision: str,
     framework: StageAnswers,
     converted: StageAnswers,
     ids: Sequence[str],
-    cost: PrecisionCost | None,
+    arithmetic: CaseArithmetic,
     *,
     trained: bool,
     on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
-    """Compare all outputs of the `converted` model with those of the `framework`. The limits follow from the
-    `cost` of the precision, or if it is None from the case's tolerance. Decisions on floating-point outputs
-    have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises AccuracyError
-    if an output is missing or has another shape."""
-    elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = output_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
-    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "in the framework")
+    """Compare all outputs of the `converted` model with those of the `framework`. Decisions on floating-point
+    outputs have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises
+    AccuracyError if an output is missing or has another shape."""
+    case, cost, tolerance = arithmetic.case, arithmetic.cost, arithmetic.tolerance
+    comparison = StageComparison("converted", ids, framework.outputs, arithmetic)
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
     for start in range(0, len(ids), step):
@@ -275,7 +272,6 @@ def compare_conversion(
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     floating = [output for output in comparison.differences if output.kind == "error"]
-    tolerance = tolerance_of(case, arithmetic_precision)
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
@@ -293,5 +289,5 @@ def compare_conversion(
         is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),
-        error_in_costs_limit=PRECISIONS[arithmetic_precision].conversion_factor if errors_in_costs else None,
+        error_in_costs_limit=PRECISIONS[arithmetic.precision].conversion_factor if errors_in_costs else None,
     )

@@ -3,17 +3,12 @@ the length of a block. Other modules have functions that take a run, such as `me
 
 import contextlib
 import dataclasses
-import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from tritonproof.accuracy import ledger, precisions, stages
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
-from tritonproof.accuracy.limits import CaseLimits, case_limits
-from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
@@ -23,6 +18,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import expect_in_process, with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
+from tritonproof.run.case_accuracy import CaseAccuracy
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
@@ -31,7 +27,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, NetworkModel, Samples, why_undeclared
+from tritonproof.spec import Case, Samples, why_undeclared
 
 
 class MeasuredPoint(NamedTuple):
@@ -47,7 +43,7 @@ def _ended(run: "CaseRun") -> NoReturn:
 
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     """A case for the duration of a block, `with run_of_case(case, model_run) as run`. Steps ask it for the
-    case, prepared and loaded, and for what its answers are compared with. The end of the block frees all."""
+    case, prepared and loaded, for its accuracy, and for what load needs. The end of the block frees all."""
 
     def __init__(
         self,
@@ -58,8 +54,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         settings: Settings | None = None,
         find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
     ) -> None:
-        """`requested` is the case before its server completes it, and `prepare` prepares it when it is first
-        needed; `role` is empty for the case's own run; `settings` are the server's, if not the suite's."""
+        """`requested` is the case as it was selected. `prepare` is called when a step first needs the case,
+        and completes it: only a server tells what inputs a model of --repository has. `role` says what
+        another run needs this one for, if one does. `settings` replace the suite's, as for another Triton."""
         self.requested, self.role, self.model_run = requested, role, model_run
         self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
         self.settings = settings or model_run.suite_run.settings
@@ -71,6 +68,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
+        if is_made(self, "accuracy"):  # someone may keep it
+            forget_all(self.accuracy)
         forget_all(self)
         self._prepare = _ended
         self.stack.__exit__(*error)
@@ -110,6 +109,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def loader(self) -> Loader:
         return Loader(self.prepared, self.model_run, self.settings, self.stack)
 
+    @once
+    def accuracy(self) -> CaseAccuracy:
+        return CaseAccuracy(self.prepared, self.model_run, self.say)
+
     @property
     def case(self) -> Case:
         return self.prepared.case
@@ -139,69 +142,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         if is_made(self, "prepared") and is_made(self.prepared, "server"):
             self.server.check_running()
 
-    def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
-        """The error for wrong answers; on made-up inputs, it says, even a right model may be unstable."""
-        fix = None
-        if self.samples.are_synthetic:
-            name = self.case.model.name
-            fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
-        return AccuracyError(what, where=where, fix=fix)
-
-    @property
-    def arithmetic_precision(self) -> str:
-        """The precision that the case computes in."""
-        return precisions.arithmetic_precision(self.case, self.deployment)
-
-    @once_sharing_machine
-    def precision_cost(self) -> PrecisionCost | None:
-        """The cost of the case's precision, from which limits follow; None without a framework."""
-        has_framework = not self.case.model.from_repository
-        return self.model_run.precision_cost(self.arithmetic_precision) if has_framework else None
-
-    @once_sharing_machine
-    def converted_answers(self) -> stages.StageAnswers:
-        """The converted model's answers to the whole evaluation set, in process."""
-        infer, batch = self.prepared.infer_in_process, stages.evaluation_batch(self.deployment)
-        assert infer is not None
-        say = functools.partial(self.say, "evaluate in process")
-        return stages.evaluate_in_process("converted", self.case.model, infer, self.samples, batch, say)
-
-    @once_sharing_machine
-    def conversion(self) -> schema.Conversion:
-        """The comparison of the converted model, in process, with the framework's."""
-        return stages.compare_conversion(
-            self.case,
-            self.arithmetic_precision,
-            self.model_run.framework_answers,
-            self.converted_answers,
-            self.samples.ids,
-            self.precision_cost,
-            trained=self.model_run.framework_model_on_target.trained,
-            on_progress=functools.partial(self.say, "compare with the framework"),
-        )
-
-    @once
-    def why_no_score(self) -> str | None:
-        """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
-        model, settings = self.case.model, self.settings
-        if not isinstance(model, NetworkModel):
-            return None
-        framework_model, has_dataset = self.model_run.framework_model_on_cpu, model.name in settings.dataset
-        reason = ledger.why_no_score(model, framework_model, self.samples, has_dataset=has_dataset)
-        settings.thresholds.check_measured(self.case, reason)
-        return reason
-
-    @once
-    def answer_limits(self) -> CaseLimits:
-        """How far the case's answers may be from other answers to the same samples."""
-        outputs, count = self.case.model.outputs, len(self.samples)
-        elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return case_limits(self.case, self.arithmetic_precision, self.precision_cost, elements)
-
     @once
     def gate_context(self) -> GateContext:
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
-        loaded, limits = self.loader.ensure_loaded("online"), self.answer_limits
+        loaded, limits = self.loader.ensure_loaded("online"), self.accuracy.answer_limits
         served = self.loader.served
         self.loader.leave_gpu()  # which the limits may have used
         return GateContext(
@@ -225,7 +169,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         itself, asked alone. Raises AccuracyError if these are not as it declares them."""
         outputs, infer = self.case.model.outputs, self.prepared.infer_in_process
         if infer is not None:
-            limits, batch = self.answer_limits, self.deployment.max_batch_size
+            limits, batch = self.accuracy.answer_limits, self.deployment.max_batch_size
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
             return expect_in_process(outputs, data, infer, batch, limits)
         self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")

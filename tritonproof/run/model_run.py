@@ -99,8 +99,9 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
 
     @property
     def batch(self) -> int:
-        """The rows of a batch that the framework computes."""
-        return stages.evaluation_batch(model_deployment(self.model, self.target, self.suite_run.settings))
+        """The rows of a batch in process: enough for every core, and small beside the weights."""
+        deployment = model_deployment(self.model, self.target, self.suite_run.settings)
+        return min(32, deployment.max_batch_size)
 
     @once_sharing_machine
     def framework_answers(self) -> stages.StageAnswers:

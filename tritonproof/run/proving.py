@@ -5,10 +5,8 @@ import functools
 import shutil
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item
-from tritonproof.accuracy.limits import output_limits
-from tritonproof.accuracy.stages import StageAnswers, StageComparison, Stages
+from tritonproof.accuracy.stages import StageComparison, Stages
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
@@ -21,7 +19,6 @@ from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
@@ -34,33 +31,21 @@ def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
 def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    case, user_limits = run.case, run.settings.thresholds.limits(run.case)
-    arithmetic_precision, why_no_score = run.arithmetic_precision, run.why_no_score
-    samples = run.prepared.scored_samples
+    case, accuracy, samples = run.case, run.accuracy, run.prepared.scored_samples
+    user_limits, is_labelled = run.settings.thresholds.limits(case), accuracy.why_no_score is None
     assert samples is not None
-    if case.model.from_repository:
-        stages = Stages(served=_evaluate_served(run, samples))
-    else:
-        framework, converted = run.model_run.framework_answers, run.converted_answers
-        elements = {name: values.size for name, values in converted.outputs.items()}
-        cost, rows = run.precision_cost, len(samples)
-        limits = output_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
-        expected = expect(samples.ids, converted.outputs)
-        comparison = StageComparison(expected, limits, "served", "in process")
-        served = _evaluate_served(run, samples, comparison)
-        stages = Stages(framework=framework, converted=converted, served=served)
-    scores_by_metric = score_each_item(case, samples, stages, labelled=why_no_score is None)
-    ledger = accuracy_ledger(case, arithmetic_precision, samples, stages, scores_by_metric, user_limits)
-    return ledger, sample_scores(case, run.build.facts.digest, samples, stages, scores_by_metric)
-
-
-def _evaluate_served(
-    run: CaseRun, samples: Samples, comparison: StageComparison | None = None
-) -> StageAnswers:
+    framework = converted = comparison = None
+    if not case.model.from_repository:
+        framework, converted = run.model_run.framework_answers, accuracy.converted_answers
+        comparison = StageComparison("served", samples.ids, converted.outputs, accuracy.arithmetic)
     run.loader.leave_gpu()
     batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):
-        return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
+        served = evaluate_through_server(run.server, case, samples, batch, on_progress, comparison)
+    stages = Stages(framework=framework, converted=converted, served=served)
+    scores_by_metric = score_each_item(case, samples, stages, labelled=is_labelled)
+    ledger = accuracy_ledger(accuracy.arithmetic, samples, stages, scores_by_metric, user_limits)
+    return ledger, sample_scores(case, run.build.facts.digest, samples, stages, scores_by_metric)
 
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
