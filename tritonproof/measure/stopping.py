@@ -42,15 +42,15 @@ def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
     when its interval is narrow, with enough requests for a p99; both are done when the budget is spent. If a
     percentile is to be certified, no point is done before it is."""
     count = len(state.current.passes)
-    if count < (PASSES_HOWEVER_LONG if state.terms is None else MIN_PAIRS):
+    if count < (PASSES_HOWEVER_LONG if state.baseline is None else MIN_PAIRS):
         return False
-    if state.terms is None:
+    if state.baseline is None:
         is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and state.requests >= FEW_REQUESTS
         is_known = is_believed and meets_interval_target(state, plan)
     else:
         current, baseline = map(point_state.speeds, state.sides)
         current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-        is_known = slowdown.is_settled(current, baseline, state.terms, (current_ms, baseline_ms))
+        is_known = slowdown.is_settled(current, baseline, state.baseline.terms, (current_ms, baseline_ms))
     is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
     return is_enough and requests_missing(state, plan) == 0
 

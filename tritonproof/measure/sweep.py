@@ -148,7 +148,8 @@ def _with_sides(
             sides[index] = change(sides[index])
     except ProofError as error:
         return dataclasses.replace(state, error=error)
-    return dataclasses.replace(state, current=sides[0], baseline=sides[1] if len(sides) > 1 else None)
+    baseline = None if state.baseline is None else dataclasses.replace(state.baseline, side=sides[1])
+    return dataclasses.replace(state, current=sides[0], baseline=baseline)
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
