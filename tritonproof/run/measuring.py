@@ -24,7 +24,6 @@ from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scena
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
@@ -141,9 +140,10 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after loading a model of --repository with the requests after it."""
-    assert isinstance(run.prepared, RepositoryCase)
+    described = run.prepared.described
+    assert described is not None
     run.loader.check_may_reload()
-    batch = warmup_batch(run.prepared.described.config, run.samples.read([0]))
+    batch = warmup_batch(described.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

@@ -20,7 +20,6 @@ from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
@@ -65,14 +64,14 @@ def _evaluate_served(
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
-    prepared = run.prepared
-    if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
+    described = run.prepared.described
+    if described is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
-        called = (entry.config for entry in prepared.described.called if entry.config is not None)
+        called = (entry.config for entry in described.called if entry.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
-        max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
+        max_sequences = min(map(sequences_at_once, [described.config, *sequences]))
         return AnswerFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
 
 

@@ -156,7 +156,7 @@ class RepositorySearch:
         load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or variant.scenario == "online"
+        batches = loaded.batches_dynamically or variant.joins_requests
         loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
             if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:

@@ -135,11 +135,11 @@ def _first_round(
             if candidate.variant not in seen:  # else it is tried with other load points
                 seen.add(candidate.variant)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
-            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, measurer)
+            trial = with_rates(candidate, goal, measurer) if goal.is_for_rate else Trial(candidate)
             first.append(trials.screen(trial, _PROBES[0], goal, measurer))
 
     try_all(candidates.basic_candidates(space, goal))
-    dynamic = [trial for trial in first if trial.candidate.variant.scenario == "online"]
+    dynamic = [trial for trial in first if trial.candidate.variant.joins_requests]
     online = trials.most_promising(dynamic, goal)
     instances = online[0].candidate.variant.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
@@ -195,12 +195,12 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
     operating_point = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
-    if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
+    if rerun.verdict == "passed" or (is_below and not goal.is_for_rate):
         return operating_point
     if operating_point.rung == 0:
         return None
     share = max(_LEAST_LOAD_SHARE, goal.latency_budget_ms / rerun.latency_ms.high)
-    if goal.arrivals is not None:
+    if goal.is_for_rate:
         share **= 1 / _RISE_AT_RATES
     lower = trials.rung_at(operating_point.candidate.sample_levels, share * operating_point.sample_level)
     return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
@@ -239,7 +239,7 @@ def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: Sea
     inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(parts):
         return "failed"
-    if goal.arrivals is not None:  # few passes may be narrow by luck
+    if goal.is_for_rate:  # few passes may be narrow by luck
         latency_ms = structs.replace(latency_ms, open_above=True)
     if keeps_latency_budget(latency_ms, parts, goal):
         return "passed"

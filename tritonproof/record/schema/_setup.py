@@ -186,6 +186,11 @@ class ConfigVariant(NamedTuple):
     scenario: Scenario
     deployment: Deployment
 
+    @property
+    def joins_requests(self) -> bool:
+        """Whether the server's batcher joins requests."""
+        return self.scenario == "online"
+
 
 class Build(Struct, frozen=True):
     """The converted artifact: its sources, identified by `digest`, and what the conversion took."""
