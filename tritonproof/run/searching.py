@@ -7,6 +7,7 @@ import functools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec import structs
 
@@ -21,12 +22,12 @@ from tritonproof.record.schema import ConfigVariant, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
@@ -37,7 +38,8 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    searched = RepositorySearch(run) if isinstance(run.prepared, RepositoryCase) else ConvertedSearch(run)
+    described = run.prepared.described
+    searched: CaseSearch = ConvertedSearch(run) if described is None else RepositorySearch(run, described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
@@ -70,9 +72,24 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
-        if isinstance(searched, RepositorySearch):  # what follows loads a converted case anew
-            with run.hold_machine(exclusive=False):
-                load_folder(run.server, searched.folder)
+        searched.restore()
+
+
+class CaseSearch(Protocol):
+    """What a search asks of its case, whose configuration it varies."""
+
+    def space(self) -> SearchSpace:
+        """What limits the candidates. Raises NotAvailableError if there is nothing to vary."""
+
+    def load(self, variant: ConfigVariant) -> object:
+        """Load a variant, unless it is loaded. Raises ProofError if it does not load, AccuracyError if an
+        answer changes."""
+
+    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
+        """The winner's config.pbtxt, and its differences from the user's own; empty if the user has none."""
+
+    def restore(self) -> None:
+        """Undo what `load` did, as far as what follows in the run does not load the case anew."""
 
 
 @dataclass(frozen=True)
@@ -95,29 +112,30 @@ class ConvertedSearch:
             concurrencies=settings.concurrencies,
         )
 
-    def load(self, variant: ConfigVariant) -> None:
-        self.run.loader.ensure_loaded(*variant)
+    def load(self, variant: ConfigVariant) -> object:
+        return self.run.loader.ensure_loaded(*variant)
 
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
-        """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
+
+    def restore(self) -> None:
+        pass  # each step loads the deployment that it needs
 
 
 class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun) -> None:
-        assert isinstance(run.prepared, RepositoryCase)
-        self.run, self.entry = run, run.prepared.described.entry
+    def __init__(self, run: CaseRun, described: DescribedModel) -> None:
+        self.run, self.entry = run, described.entry
         if self.entry.is_ensemble:
             what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.entry.folder is not None
-        self.folder, self.completed = self.entry.folder, run.prepared.described.config
+        self.folder, self.completed = self.entry.folder, described.config
         self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
         _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
@@ -142,8 +160,6 @@ class RepositorySearch:
         )
 
     def load(self, variant: ConfigVariant) -> None:
-        """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
-        not load, AccuracyError if an answer changes."""
         if variant != self.loaded_variant:
             self.loaded_variant = None
             with self.run.hold_machine(exclusive=False):
@@ -163,7 +179,6 @@ class RepositorySearch:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
-        """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
         if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
@@ -171,3 +186,7 @@ class RepositorySearch:
         varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
         return proposed, model_repository.config_diff(self.entry.name, text, proposed)
+
+    def restore(self) -> None:
+        with self.run.hold_machine(exclusive=False):
+            load_folder(self.run.server, self.folder)
