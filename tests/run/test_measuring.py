@@ -1,7 +1,8 @@
 """What holds while load points are measured, when a first request counts as slow, and how a soak is run."""
 
 import contextlib
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec import structs
@@ -11,16 +12,60 @@ from tests.build.conversions import UP_TO_32
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, StandInServer, holds_machine_alone, prepare
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.measure.usage import ServerWatch
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.measuring import time_first_and_later
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
+POINTS, CACHED = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
 LATER = [0.001] * 19 + [0.002]
+
+
+class Swept(NamedTuple):
+    """What a scenario's measurement left."""
+
+    run: CaseRun
+    saved: list[Sequence[PointResult]]
+    alone: set[bool]
+    """Whether nobody else got the machine in a pass or the audit."""
+
+
+Sweep = Callable[..., Swept]
+
+
+@pytest.fixture
+def sweep(run_of: RunOf) -> Sweep:
+    """`sweep("audit", "by signal 9")`: measures POINTS, with what fails, and how the server then ended."""
+
+    def measure(fails: str = "", ended: str = "") -> Swept:
+        refused = (POINTS[1].batch,) if fails == "first request" else ()
+        server = StandInServer(refused=refused, stop_reasons=[ended])
+        thresholds, selected = Thresholds([ThresholdEntry("*", p99_ms=50.0)]), {str(toy.case(MODEL)): POINTS}
+        run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
+        swept = Swept(run, [], set())
+
+        def latency_ms(job: LoadJob, number: int) -> float:
+            swept.alone.add(holds_machine_alone())
+            if (fails, job.point, number) == ("pass", POINTS[1], 4):
+                raise ProofError("refused")
+            return toy.LATENCY_MS
+
+        def audit(_job: LoadJob, best: PointResult) -> PointResult:
+            swept.alone.add(holds_machine_alone())
+            if fails == "audit":
+                raise ProofError("refused")
+            return structs.replace(best, marks=(CACHED,))
+
+        run_pass = toy.SimulatedServer(latency_ms).run_pass
+        with contextlib.suppress(ProofError):
+            measuring.measure_scenario(run, "online", swept.saved.append, run_pass, audit)
+        return swept
+
+    return measure
 
 
 @pytest.mark.parametrize(
@@ -34,44 +79,38 @@ LATER = [0.001] * 19 + [0.002]
         ("audit", "by signal 9", []),
     ],
 )
-def test_what_counts_after_the_sweep_is_saved(
-    fails: str, ended: str, marked: Any, run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
-    refused = (points[1].batch,) if fails == "first request" else ()
-    server = StandInServer(refused=refused, stop_reasons=[ended])
-    thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
-    selected = {str(toy.case(MODEL)): points}
-    run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
-    alone = set[bool]()
-
-    def latency_ms(job: LoadJob, number: int) -> float:
-        alone.add(holds_machine_alone())
-        if (fails, job.point, number) == ("pass", points[1], 4):
-            raise ProofError("refused")
-        return toy.LATENCY_MS
-
-    def audit(_job: LoadJob, best: PointResult) -> PointResult:
-        alone.add(holds_machine_alone())
-        if fails == "audit":
-            raise ProofError("refused")
-        return structs.replace(best, marks=(cached,))
-
-    monkeypatch.setattr(perf_analyzer, "run_pass", toy.SimulatedServer(latency_ms).run_pass)
-    monkeypatch.setattr(measuring, "verifying", lambda run_pass: run_pass)
-    monkeypatch.setattr(measuring, "audit_cache", audit)
-    saved: list[Any] = []
-    with contextlib.suppress(ProofError):
-        measured = measuring.measure_point(run, points[0], saved.append)
-        assert measuring.measure_point(run, points[0]) is measured, "once in a run"
-        assert len(measured.latencies_s) == measured.result.requests
-    with pytest.raises(InputError):
-        measuring.measure_point(run, LoadPoint("online", 1, 99))
+def test_what_counts_is_saved_last(fails: str, ended: str, marked: list[bool], sweep: Sweep) -> None:
+    saved = sweep(fails, ended).saved
     assert any(map(len, saved)), "it is saved meanwhile"
-    assert alone == {True}
-    assert [cached in result.marks for result in saved[-1]] == marked
-    assert any("not checked" in line for line in lines) == (fails == "audit" and not ended)
-    assert all(result.latency_budget for results in saved for result in results)
+    assert [CACHED in result.marks for result in saved[-1]] == marked
+
+
+@pytest.mark.parametrize(("ended", "noted"), [("", True), ("by signal 9", False)])
+def test_audit_that_a_live_server_refuses_is_noted(
+    ended: str, noted: bool, sweep: Sweep, lines: list[str]
+) -> None:
+    sweep("audit", ended)
+    assert any("not checked" in line for line in lines) == noted
+
+
+def test_machine_is_held_alone_in_passes_and_audit(sweep: Sweep) -> None:
+    assert sweep().alone == {True}
+
+
+def test_all_that_is_saved_has_a_verdict_on_its_latency_budget(sweep: Sweep) -> None:
+    assert all(result.latency_budget for results in sweep().saved for result in results)
+
+
+def test_point_is_measured_once_with_the_latency_of_each_request(sweep: Sweep) -> None:
+    run = sweep().run
+    measured = measuring.measure_point(run, POINTS[0])
+    assert measuring.measure_point(run, POINTS[0]) is measured
+    assert len(measured.latencies_s) == measured.result.requests
+
+
+def test_point_that_is_not_the_cases_is_refused(run_of: RunOf) -> None:
+    with pytest.raises(InputError):
+        measuring.measure_point(run_of(), LoadPoint("online", 1, 99))
 
 
 @pytest.mark.parametrize(

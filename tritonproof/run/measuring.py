@@ -13,7 +13,7 @@ from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import audit_cache
 from tritonproof.measure.called_models import counting_calls
-from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
@@ -27,6 +27,8 @@ from tritonproof.run.prepared_case import time_request
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
+Audit = Callable[[LoadJob, PointResult], PointResult]
+"""Returns the result with what it finds out about its answers."""
 _SLOW_LOADINGS = 3
 """How many loadings in a row must make the first request slow. If it were like the others, it would by chance
 be the slowest of 21 three times in one of 9,000 runs, whatever else the machine does."""
@@ -71,7 +73,13 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     return measured
 
 
-def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
+def measure_scenario(
+    run: CaseRun,
+    scenario: Scenario,
+    save: Save,
+    run_pass: RunPass = perf_analyzer.run_pass,
+    audit: Audit = audit_cache,
+) -> None:
     """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
     far. Raises ProofError if the server ended; then none counts."""
     if run.measured.keys() >= {*(points := run.points(scenario))}:
@@ -81,14 +89,14 @@ def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
     with prepare_to_measure(run, points) as jobs:
         states = [time_first_request(run, job) for job in jobs]
         try:
-            run.measured |= _measure_states(run, states, save)
+            run.measured |= _measure_states(run, states, save, run_pass, audit)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
 
 
 def _measure_states(
-    run: CaseRun, states: Sequence[PointState], save: Save
+    run: CaseRun, states: Sequence[PointState], save: Save, run_pass: RunPass, audit: Audit
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, described = run.baseline, run.prepared.described
@@ -105,7 +113,7 @@ def _measure_states(
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting_calls(perf_analyzer.run_pass, called_names)),
+        run_pass=verifying(counting_calls(run_pass, called_names)),
         on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
@@ -120,17 +128,17 @@ def _measure_states(
     measured: dict[LoadPoint, MeasuredPoint | ProofError] = {**errors}
     for state in states:
         if isinstance(result := results[state.point], PointResult):
-            result = _audited(run, state.current.job, result) if result is best else result
+            result = _audited(run, state.current.job, result, audit) if result is best else result
             latencies_s = (estimates.pooled_ms(state.steady_parts) / 1e3).tolist()
             measured[state.point] = MeasuredPoint(with_latency_verdict(result), latencies_s)
     save([each.result for each in measured.values() if isinstance(each, MeasuredPoint)])
     return measured
 
 
-def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
+def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> PointResult:
     """The result with its cache audit, unless the model refuses the audit's made-up inputs."""
     try:
-        return audit_cache(job, result)
+        return audit(job, result)
     except ProofError as error:
         if run.server.how_it_ended():
             raise
