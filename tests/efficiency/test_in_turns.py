@@ -15,7 +15,7 @@ from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
 
-QUICK = MeasuringPlan(budget_s=0.1)
+QUICK = MeasuringPlan(point_budget_s=0.1)
 
 
 def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
@@ -54,7 +54,7 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, deviation: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
     turns = turns_of([1 + deviation * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
-    assert is_done(turns, MeasuringPlan(interval_target=0.05, budget_s=10), slow=slow) is done
+    assert is_done(turns, MeasuringPlan(interval_target=0.05, point_budget_s=10), slow=slow) is done
 
 
 class Process:

@@ -13,7 +13,7 @@ from tritonproof.measure.point_state import Baseline, PointState, Side
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
-PATIENT = MeasuringPlan(budget_s=1000)
+PATIENT = MeasuringPlan(point_budget_s=1000)
 
 
 def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> PointState:
@@ -45,19 +45,19 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (state(*VARIED), PATIENT, False),
         (state(*VARIED), dataclasses.replace(PATIENT, interval_target=0.5), True),
         (state(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
-        (state(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half another pass would exceed the budget
-        (state(*VARIED), MeasuringPlan(budget_s=3.3), False),
-        (state(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three passes at least
-        (state(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
-        (state(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
-        (state(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
+        (state(*VARIED), MeasuringPlan(point_budget_s=3.2), True),  # half another pass would exceed it
+        (state(*VARIED), MeasuringPlan(point_budget_s=3.3), False),
+        (state(10, 14, elapsed_s=100), MeasuringPlan(point_budget_s=1), False),  # three passes at least
+        (state(10, 14, 10, elapsed_s=100), MeasuringPlan(point_budget_s=1), True),
+        (state(*STEADY, length_s=0.1), MeasuringPlan(point_budget_s=1.0, certify=99), False),
+        (state(*STEADY, 10, 10), MeasuringPlan(point_budget_s=1e3, certify=99), True),  # enough requests
         (pair(8, 10), PATIENT, True),
         (pair(16, 8), PATIENT, True),
         (pair(16, 9.7), PATIENT, False),
         (pair(7, 8), PATIENT, False),  # no look comes after seven pairs
-        (pair(6, 9.7), MeasuringPlan(budget_s=6), True),  # both share one budget
-        (pair(6, 9.7), MeasuringPlan(budget_s=7), False),
-        (pair(5, 9.7, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # six pairs at least
+        (pair(6, 9.7), MeasuringPlan(point_budget_s=6), True),  # both share one budget
+        (pair(6, 9.7), MeasuringPlan(point_budget_s=7), False),
+        (pair(5, 9.7, elapsed_s=100), MeasuringPlan(point_budget_s=1), False),  # six pairs at least
     ],
 )
 def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(

@@ -1,5 +1,6 @@
 """Load points measured in turns, without a server: order, duration and results."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from tritonproof.record.schema import LoadPoint, PointResult
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))
-QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
+QUICK, PATIENT = MeasuringPlan(point_budget_s=0.001), MeasuringPlan(point_budget_s=60)
 
 
 def run(
@@ -69,7 +70,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
     keeping_up = SimulatedServer(lambda _job, _number: 2.0, changes=lambda *_: busy)
     overloaded = SimulatedServer(every_second, changes=lambda *_: busy)
     result = one(keeping_up, LoadPoint("online", 1, 0, 200.0, "constant"))
-    plan = MeasuringPlan(interval_target=0.01, budget_s=0.001)
+    plan = dataclasses.replace(QUICK, interval_target=0.01)
     behind = one(overloaded, LoadPoint("online", 1, 0, 1000.0, "constant"), plan=plan)
 
     assert result.throughput_per_s.value == pytest.approx(200, rel=0.1)
@@ -89,7 +90,7 @@ def test_components_are_shares_of_average_latency() -> None:
 
 def test_points_are_interleaved_in_random_order() -> None:
     server = SimulatedServer(every_second)
-    by_point = run(server, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
+    by_point = run(server, *POINTS, plan=dataclasses.replace(PATIENT, interval_target=0.0001))
     taken = [point for _, point, _ in server.calls]
     rounds = [tuple(taken[start : start + 3]) for start in range(0, len(taken), 3)]
     assert {frozenset(order) for order in rounds} == {frozenset(POINTS)}
@@ -214,7 +215,7 @@ def test_each_round_is_saved() -> None:
 
 def test_requests_to_certify_fit_in_few_passes() -> None:
     """Windows that hold a few requests would need hundreds; a quarter of a pass at a rate does not count."""
-    server, plan = SimulatedServer(lambda _job, _number: 40.0), MeasuringPlan(budget_s=0.001, certify=99.9)
+    server, plan = SimulatedServer(lambda _job, _number: 40.0), dataclasses.replace(QUICK, certify=99.9)
     alone, at_rate = Side(toy.job(ONLINE)), Side(toy.job(LoadPoint("online", 1, 0, 20.0, "constant")))
     paired = PointState(alone, Baseline(Side(toy.job(ONLINE, "baseline")), toy.terms()))
     for begun, most in ((PointState(alone), 33), (paired, 160), (PointState(at_rate), 42)):
@@ -246,4 +247,4 @@ def test_point_runs_until_certified_and_shows_requests(certify: float | None) ->
     assert result.certified["p99.9"].bound_ms is None
     shown = sum(" of 662 requests" in text for text in progress)
     assert shown == (len(result.passes) if certify else 0)
-    assert (result.duration_s > plan.budget_s) == (certify is not None)
+    assert (result.duration_s > plan.point_budget_s) == (certify is not None)

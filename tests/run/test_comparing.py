@@ -128,7 +128,7 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
     states, plan = taken.call_args.args
     terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
     assert [state.baseline and state.baseline.terms for state in states] == [terms, terms, None]
-    assert plan.budget_s == 120.0, "of both sides"
+    assert plan.point_budget_s == 120.0, "of both sides"
 
 
 def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:

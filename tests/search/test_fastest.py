@@ -31,7 +31,7 @@ CAPACITY_PER_S = 1000
 
 
 @pytest.mark.parametrize(
-    ("goal", "budget_s", "exact_per_s", "least"),
+    ("goal", "point_budget_s", "exact_per_s", "least"),
     [
         (POISSON, 120.0, highest_rate_per_s(0.001, POISSON), 0.95),
         (SearchGoal(10, 90, "poisson"), 30.0, highest_rate_per_s(0.001, SearchGoal(10, 90, "poisson")), 0.95),
@@ -42,9 +42,9 @@ CAPACITY_PER_S = 1000
     ids=["p99", "p90", "constant arrivals", "generous budget"],
 )
 def test_highest_rate_is_found_and_keeps_budget(
-    goal: SearchGoal, budget_s: float, exact_per_s: float, least: float
+    goal: SearchGoal, point_budget_s: float, exact_per_s: float, least: float
 ) -> None:
-    winner, _entry = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE)
+    winner, _entry = QueueingServer(service_s=0.001).search(goal, point_budget_s, ALONE)
     assert winner.verdict == "passed"
     assert winner.operating_point.point.arrivals == goal.arrivals
     assert least * exact_per_s <= present(winner.operating_point.point.request_rate_per_s) <= exact_per_s

@@ -51,13 +51,14 @@ class Turns:
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
-    """Whether the ratios are narrow enough, or the budget is spent; `slow` if requests take long."""
+    """Whether the ratios are narrow enough, or the point's budget is spent; `slow` if requests take long."""
     count = len(turns.rates_per_s["served"])
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
     ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.rates_per_s]
     are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
-    return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
+    is_known = count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow
+    return is_known or is_spent(turns.spent_s, count, plan.point_budget_s)
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:

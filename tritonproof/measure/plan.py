@@ -28,10 +28,10 @@ class MeasuringPlan:
 
     interval_target: float = 0.05
     """Half the width of the interval over its value, of the throughput, or at a rate of the mean latency."""
-    budget_s: float = 3.0
-    """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
+    point_budget_s: float = 3.0
+    """A point's budget: seconds of measuring it, also on a baseline's server, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, that requests must suffice to certify, even over budget; None for none."""
+    """The percentile, such as 99, that requests must suffice to certify, even over that; None for none."""
 
 
 def is_slow(latency_s: float) -> bool:
@@ -53,8 +53,8 @@ def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 
-def pass_window_s(point: LoadPoint, latency_s: float, budget_s: float = 0.0, most_passes: int = 1) -> float:
+def pass_window_s(point: LoadPoint, latency_s: float, total_s: float = 0.0, most_passes: int = 1) -> float:
     """The seconds of a window of a pass that counts: at least several latencies, and long enough that
-    `budget_s` does not hold more than `most_passes`."""
-    share_s = (budget_s / most_passes - START_S) / WINDOWS
+    `total_s`, such as the point's budget, does not hold more than `most_passes`."""
+    share_s = (total_s / most_passes - START_S) / WINDOWS
     return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * latency_s)

@@ -4,7 +4,8 @@ the best again with fresh passes, which did not help to choose it.
 A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
 few short passes at the load points where they help most. The most promising trials get more; the two best are
 the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
-lowers a load that does not keep the budget, and leaves out what answers wrongly.
+lowers a load that does not keep the latency budget (in `search/`, the budget), and leaves out what answers
+wrongly.
 """
 
 import contextlib
@@ -79,11 +80,9 @@ def find_fastest(
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
-    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds the
-    load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too good
-    on average, the reported figures come from fresh passes of the finalists. Leaves out what does not load,
-    cannot be measured or answers otherwise, even a finalist, for which the next promising configuration
-    steps in. Raises ProofError if all are left out.
+    Since the best of many noisy figures is too good on average, the reported ones are those of the rerun.
+    Leaves out what does not load, cannot be measured or answers otherwise, even a finalist, for which the
+    next promising configuration steps in. Raises ProofError if all are left out.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
@@ -256,14 +255,14 @@ def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal
     return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
 
 
-_PROBES_PER_BUDGET = 40
-"""The budget of a load point over the least seconds of a probe's window."""
-_RERUN_BUDGETS = 2
-"""Budgets of a load point for each operating point of a rerun: a percentile takes longer than a throughput.
-With six passes of one budget, the upper end of a p99 was more than twice its value."""
+_PROBES_PER_POINT_BUDGET = 40
+"""The point budget over the least seconds of a probe's window."""
+_RERUN_POINT_BUDGETS = 2
+"""Point budgets for each operating point of a rerun: a percentile takes longer than a throughput. With six
+passes of one point budget, the upper end of a p99 was more than twice its value."""
 _MAX_POINT_BUDGETS = 10
-"""The most budgets of a rerun while all requests keep the latency budget, but are too few for the percentile:
-a minute by default, in which a server of 12 requests per second answers enough for a p99."""
+"""The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
+percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
 """The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
 
@@ -292,9 +291,9 @@ class CandidateMeasurer:
         try:
             job = self.prepare_job(operating_point)
             queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
-            # Latencies beyond the budget need not be precise.
+            # Latencies beyond the latency budget need not be precise.
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-            least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
+            least_s = max(steady_window_s, self.plan.point_budget_s / _PROBES_PER_POINT_BUDGET)
             with self.hold_machine():
                 return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s))).steady
         except ProofError as error:
@@ -313,7 +312,8 @@ class CandidateMeasurer:
             try:
                 job = self.prepare_job(operating_point)
                 steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-                plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
+                point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
+                plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)
                 state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
                 say = functools.partial(self._say_rerun, operating_point.candidate.variant.scenario)
@@ -340,8 +340,8 @@ class CandidateMeasurer:
 def _is_rerun_done(
     plan: MeasuringPlan, goal: SearchGoal, operating_point: OperatingPoint, share: float
 ) -> stopping.StoppingRule:
-    """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
-    percentile, and more while all requests keep the latency budget, but are too few to show it for the
+    """The stopping rule of a rerun's share: all of its point budget, as a narrow throughput says little about
+    a percentile, and more while all requests keep the latency budget, but are too few to show it for the
     percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
     certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
@@ -353,13 +353,13 @@ def _is_rerun_done(
     def is_done(state: PointState) -> bool:
         parts = state.steady_parts
         is_short = len(parts) < least_passes or state.requests < least_requests
-        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.budget_s):
+        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.point_budget_s):
             return False
         latency_ms = estimates.percentile_estimate(parts, goal.percentile)
         if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
             return False
         is_above = latency_ms.high > goal.latency_budget_ms
         is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
-        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
+        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
 
     return is_done
