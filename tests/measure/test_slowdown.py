@@ -28,7 +28,7 @@ def measured(server: SimulatedServer, point_budget_s: float = 60.0, **options: A
 
 
 def in_pairs(
-    baseline_ms: float = 20.0, point_budget_s: float = 60.0, elapsed_s: float = 0.3
+    baseline_ms: float = 20.0, point_budget_s: float = 60.0
 ) -> tuple[SpeedComparison, SimulatedServer]:
     """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
@@ -38,7 +38,7 @@ def in_pairs(
         usual_ms = baseline_ms if job.served.name == "baseline" else 20.0
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
-    server = SimulatedServer(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
+    server = SimulatedServer(mean_ms, changes=lambda _job, _number: {"elapsed_s": 0.3})
     return present(measured(server, point_budget_s).comparison), server
 
 
@@ -72,7 +72,6 @@ def test_spent_budget_reports_remaining_seconds() -> None:
     one, _ = in_pairs(20 * 0.97, point_budget_s=7.0)
     assert (one.verdict, one.pass_count) == ("inconclusive", 12), "of 0.6 s each"
     assert present(one.seconds_to_settle) > 0
-    assert in_pairs(point_budget_s=1.0, elapsed_s=100.0)[0].pass_count == 6, "six pairs at least"
 
 
 def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[SpeedComparison, list[str]]:

@@ -84,7 +84,6 @@ def test_window_holds_a_whole_request() -> None:
     assert 0.05 <= warm_up_window_s(POINT, 0.0) < pass_window_s(POINT, 0.001, 3.0, 30)
     assert pass_window_s(POINT, 5.0, 60.0, 30) == LATENCIES_PER_WINDOW * 5.0
     assert warm_up_window_s(POINT, 2.0) == LATENCIES_PER_WINDOW * 2.0
-    assert [plan_module.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])

@@ -240,11 +240,7 @@ def test_point_runs_until_certified_and_shows_requests(certify: float | None) ->
     progress, server = list[str](), SimulatedServer(lambda _job, _number: 20.0, std=0.02)
     plan, point = MeasuringPlan(certify=certify), LoadPoint("online", 1, 2)
     result = one(server, point, plan=plan, on_progress=progress.append)
-
-    missing = result.certified["p99"].requests_missing
-    assert (result.certified["p99"].bound_ms is not None) == (missing == 0) == (certify is not None)
-    assert missing == max(0, 662 - result.requests)
-    assert result.certified["p99.9"].bound_ms is None
+    assert (result.certified["p99"].bound_ms is not None) == (certify is not None)
     shown = sum(" of 662 requests" in text for text in progress)
     assert shown == (len(result.passes) if certify else 0)
     assert (result.duration_s > plan.point_budget_s) == (certify is not None)

@@ -1,8 +1,8 @@
 """What holds while load points are measured, when a first request counts as slow, and how a soak is run."""
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -25,47 +25,29 @@ POINTS, CACHED = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cach
 LATER = [0.001] * 19 + [0.002]
 
 
-class Swept(NamedTuple):
-    """What a scenario's measurement left."""
+def swept(run_of: RunOf, fails: str = "", ended: str = "") -> tuple[CaseRun, list[Sequence[PointResult]]]:
+    """Measure POINTS, of which this fails, and then the server has ended in this way; returns the run and
+    what was saved each time."""
+    server = StandInServer(refused=(2,) if fails == "first request" else (), stop_reasons=[ended])
+    thresholds, saved = Thresholds([ThresholdEntry("*", p99_ms=50.0)]), list[Sequence[PointResult]]()
+    run = run_of(prepare(server=server), {str(toy.case(MODEL)): POINTS}, thresholds, point_budget_s="0.1")
 
-    run: CaseRun
-    saved: list[Sequence[PointResult]]
-    alone: set[bool]
-    """Whether nobody else got the machine in a pass or the audit."""
+    def latency_ms(job: LoadJob, number: int) -> float:
+        assert holds_machine_alone()
+        if (fails, job.point, number) == ("pass", POINTS[1], 4):
+            raise ProofError("refused")
+        return toy.LATENCY_MS
 
+    def audit(_job: LoadJob, best: PointResult) -> PointResult:
+        assert holds_machine_alone()
+        if fails == "audit":
+            raise ProofError("refused")
+        return structs.replace(best, marks=(CACHED,))
 
-Sweep = Callable[..., Swept]
-
-
-@pytest.fixture
-def sweep(run_of: RunOf) -> Sweep:
-    """`sweep("audit", "by signal 9")`: measures POINTS, with what fails, and how the server then ended."""
-
-    def measure(fails: str = "", ended: str = "") -> Swept:
-        refused = (POINTS[1].batch,) if fails == "first request" else ()
-        server = StandInServer(refused=refused, stop_reasons=[ended])
-        thresholds, selected = Thresholds([ThresholdEntry("*", p99_ms=50.0)]), {str(toy.case(MODEL)): POINTS}
-        run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
-        swept = Swept(run, [], set())
-
-        def latency_ms(job: LoadJob, number: int) -> float:
-            swept.alone.add(holds_machine_alone())
-            if (fails, job.point, number) == ("pass", POINTS[1], 4):
-                raise ProofError("refused")
-            return toy.LATENCY_MS
-
-        def audit(_job: LoadJob, best: PointResult) -> PointResult:
-            swept.alone.add(holds_machine_alone())
-            if fails == "audit":
-                raise ProofError("refused")
-            return structs.replace(best, marks=(CACHED,))
-
+    with contextlib.suppress(ProofError):
         run_pass = toy.SimulatedServer(latency_ms).run_pass
-        with contextlib.suppress(ProofError):
-            measuring.measure_scenario(run, "online", swept.saved.append, run_pass, audit)
-        return swept
-
-    return measure
+        measuring.measure_scenario(run, "online", saved.append, run_pass, audit)
+    return run, saved
 
 
 @pytest.mark.parametrize(
@@ -79,30 +61,25 @@ def sweep(run_of: RunOf) -> Sweep:
         ("audit", "by signal 9", []),
     ],
 )
-def test_what_counts_is_saved_last(fails: str, ended: str, marked: list[bool], sweep: Sweep) -> None:
-    saved = sweep(fails, ended).saved
+def test_what_counts_is_saved_last(fails: str, ended: str, marked: list[bool], run_of: RunOf) -> None:
+    _run, saved = swept(run_of, fails, ended)
     assert any(map(len, saved)), "it is saved meanwhile"
     assert [CACHED in result.marks for result in saved[-1]] == marked
 
 
-@pytest.mark.parametrize(("ended", "noted"), [("", True), ("by signal 9", False)])
-def test_audit_that_a_live_server_refuses_is_noted(
-    ended: str, noted: bool, sweep: Sweep, lines: list[str]
-) -> None:
-    sweep("audit", ended)
-    assert any("not checked" in line for line in lines) == noted
+def test_refused_audit_is_noted_unless_the_server_ended(run_of: RunOf, lines: list[str]) -> None:
+    for ended, count in (("by signal 9", 0), ("", 1)):
+        swept(run_of, "audit", ended)
+        assert sum("not checked" in line for line in lines) == count
 
 
-def test_machine_is_held_alone_in_passes_and_audit(sweep: Sweep) -> None:
-    assert sweep().alone == {True}
+def test_all_that_is_saved_has_a_verdict_on_its_latency_budget(run_of: RunOf) -> None:
+    _run, saved = swept(run_of)
+    assert all(result.latency_budget for results in saved for result in results)
 
 
-def test_all_that_is_saved_has_a_verdict_on_its_latency_budget(sweep: Sweep) -> None:
-    assert all(result.latency_budget for results in sweep().saved for result in results)
-
-
-def test_point_is_measured_once_with_the_latency_of_each_request(sweep: Sweep) -> None:
-    run = sweep().run
+def test_point_is_measured_once_with_the_latency_of_each_request(run_of: RunOf) -> None:
+    run, _saved = swept(run_of)
     measured = measuring.measure_point(run, POINTS[0])
     assert measuring.measure_point(run, POINTS[0]) is measured
     assert len(measured.latencies_s) == measured.result.requests

@@ -13,7 +13,7 @@ from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import LoadJob, RunPass
-from tritonproof.measure.plan import MeasuringPlan, is_slow, pass_window_s
+from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan, pass_window_s
 from tritonproof.measure.stopping import is_spent
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
@@ -91,11 +91,11 @@ def measure_in_turns(
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
     they are slow. `worker` runs on one GPU, and counts `gpus` times.
     """
-    slow = is_slow(job.request_s)
+    slow = job.request_s > SLOW_REQUEST_S
     failed_attempts = list[str]()
     worker.measure_batches_per_s(batch, 0 if slow else _TURN_S, 1 if slow else _TURN_BATCHES)
     for cold_job in cold:
-        if not is_slow(cold_job.request_s):
+        if cold_job.request_s <= SLOW_REQUEST_S:
             run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
 
     def served(job: LoadJob) -> Callable[[], float]:

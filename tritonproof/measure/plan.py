@@ -18,8 +18,8 @@ LATENCIES_PER_WINDOW = 2.2
 holds one. The three windows of a pass are long enough to cut off start-up and tail."""
 _DUE_PER_PASS = 20
 """The least requests due in a pass at a rate: without the first quarter, which does not count, 15."""
-_SLOW_S = 1.0
-"""If a request takes longer than this, a pass exceeds twice the default budget of a point, 3 s."""
+SLOW_REQUEST_S = 1.0
+"""A request that takes longer is slow: a pass of such exceeds twice the default budget of a point, 3 s."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,9 @@ class MeasuringPlan:
     interval_target: float = 0.05
     """Half the width of the interval over its value, of the throughput, or at a rate of the mean latency."""
     point_budget_s: float = 3.0
-    """A point's budget: seconds of measuring it, also on a baseline's server, without warm-up and verifying."""
+    """The seconds of measuring a point, also on a baseline's server, without warm-up and verifying."""
     certify: float | None = None
     """The percentile, such as 99, that requests must suffice to certify, even over that; None for none."""
-
-
-def is_slow(latency_s: float) -> bool:
-    """Whether requests take so long that only few can be measured."""
-    return latency_s > _SLOW_S
 
 
 def least_window_s(point: LoadPoint) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tritonproof.measure import estimates, point_state, slowdown
-from tritonproof.measure.plan import MeasuringPlan, is_slow
+from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
 
@@ -30,7 +30,7 @@ StoppingRule = Callable[[PointState], bool]
 def is_warmed_up(side: Side) -> bool:
     """Whether a side needs no more warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If requests take long, one pass is enough."""
-    if is_slow(point_state.median_latency_s(side)):
+    if point_state.median_latency_s(side) > SLOW_REQUEST_S:
         return True
     means = [float(one_pass.all_latencies_ms.mean()) for one_pass in side.warm_up]
     is_falling = len(means) < 2 or means[-1] < _STILL_FASTER_SHARE * means[-2]

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import structs
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.measure import estimates, perf_analyzer, sweep
+from tritonproof.measure import estimates, sweep
 from tritonproof.measure.cache_audit import audit_cache
 from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob, RunPass
+from tritonproof.measure.perf_analyzer import check_measurable, run_pass
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
@@ -38,7 +39,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     described = run.prepared.described
-    perf_analyzer.check_measurable(run.server, described.unreported if described else ())
+    check_measurable(run.server, described.unreported if described else ())
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
@@ -74,11 +75,7 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
 
 
 def measure_scenario(
-    run: CaseRun,
-    scenario: Scenario,
-    save: Save,
-    run_pass: RunPass = perf_analyzer.run_pass,
-    audit: Audit = audit_cache,
+    run: CaseRun, scenario: Scenario, save: Save, run_pass: RunPass = run_pass, audit: Audit = audit_cache
 ) -> None:
     """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
     far. Raises ProofError if the server ended; then none counts."""

@@ -65,9 +65,8 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = results_of(record, run, run.build.digest, run.deployment)
-    results = {result.point: result for result in on_record}
     of_this_run = (each.result for each in run.measured.values() if isinstance(each, MeasuredPoint))
-    results |= {result.point: result for result in of_this_run}
+    results = {result.point: result for result in (*on_record, *of_this_run)}
     answers = [result.answers_under_load for result in results.values()]
     if any(part is not None and part.wrong for part in answers):
         what = "the fastest load point is not known: answers under load were wrong"

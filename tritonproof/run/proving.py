@@ -82,7 +82,7 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     assert folder is not None
     run.say("answers without labels", "recorded")
     run_id = run.suite_run.identity.id if run.settings.record_answers else None
-    on_wait = run.progress.on_wait(f"{case_id}: wait for answers that another run records")
+    on_wait = functools.partial(run.progress.say, f"{case_id}: wait for answers that another run records")
     with run.hold_machine(exclusive=False):
         context = run.gate_context
         run.loader.ensure_loaded("online")

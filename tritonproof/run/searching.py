@@ -7,7 +7,6 @@ import functools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec import structs
 
@@ -18,7 +17,7 @@ from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
-from tritonproof.record.schema import ConfigVariant, Search
+from tritonproof.record.schema import ConfigVariant, Scenario, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
@@ -58,8 +57,10 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     def say(activity: str) -> None:
         run.say(f"{search}: {activity}")
 
+    def say_rerun(scenario: Scenario, now: str) -> None:
+        run.say(f"{search}: rerun", f"{scenario} {now}")
+
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
-    say_rerun = functools.partial(run.say, f"{search}: rerun")
     measurer = CandidateMeasurer(goal, prepare_job, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
     try:
@@ -73,23 +74,6 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
         searched.restore()
-
-
-class CaseSearch(Protocol):
-    """What a search asks of its case, whose configuration it varies."""
-
-    def space(self) -> SearchSpace:
-        """What limits the candidates. Raises NotAvailableError if there is nothing to vary."""
-
-    def load(self, variant: ConfigVariant) -> object:
-        """Load a variant, unless it is loaded. Raises ProofError if it does not load, AccuracyError if an
-        answer changes."""
-
-    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
-        """The winner's config.pbtxt, and its differences from the user's own; empty if the user has none."""
-
-    def restore(self) -> None:
-        """Undo what `load` did, as far as what follows in the run does not load the case anew."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +96,11 @@ class ConvertedSearch:
             concurrencies=settings.concurrencies,
         )
 
-    def load(self, variant: ConfigVariant) -> object:
-        return self.run.loader.ensure_loaded(*variant)
+    def load(self, variant: ConfigVariant) -> None:
+        self.run.loader.ensure_loaded(*variant)
 
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
+        """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
@@ -160,6 +145,8 @@ class RepositorySearch:
         )
 
     def load(self, variant: ConfigVariant) -> None:
+        """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
+        not load, AccuracyError if an answer changes."""
         if variant != self.loaded_variant:
             self.loaded_variant = None
             with self.run.hold_machine(exclusive=False):
@@ -179,6 +166,7 @@ class RepositorySearch:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
+        """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
         if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
@@ -190,3 +178,7 @@ class RepositorySearch:
     def restore(self) -> None:
         with self.run.hold_machine(exclusive=False):
             load_folder(self.run.server, self.folder)
+
+
+CaseSearch = ConvertedSearch | RepositorySearch
+"""A search's case: it has a `space` of candidates, can `load` one, make a `proposal` of it, and `restore`."""

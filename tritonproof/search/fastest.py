@@ -279,7 +279,7 @@ class CandidateMeasurer:
     """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
     """The plan of an ordinary load point; probes take less, reruns more."""
-    on_progress: OnProgress = lambda _now: None
+    on_progress: Callable[[Scenario, str], None] = lambda _scenario, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
     on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
     """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
@@ -316,7 +316,7 @@ class CandidateMeasurer:
                 plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)
                 state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-                say = functools.partial(self._say_rerun, operating_point.candidate.variant.scenario)
+                say = functools.partial(self.on_progress, operating_point.candidate.variant.scenario)
                 with self.hold_machine():
                     (state,) = sweep.sweep_points(
                         [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say
@@ -332,9 +332,6 @@ class CandidateMeasurer:
                 raise RerunError(operating_point.candidate, error) from error
             states[operating_point] = state
         return list(states.values())
-
-    def _say_rerun(self, scenario: Scenario, now: str) -> None:
-        self.on_progress(f"{scenario} {now}")
 
 
 def _is_rerun_done(
