@@ -123,18 +123,17 @@ def measure_in_turns(
 def efficiency_entry(
     turns: Turns,
     result: PointResult,
-    threads: int,
+    worker: Worker,
     batch: int,
     flops: float | None,
     *,
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
-    spinning: bool = False,
     reference: PointResult | None = None,
 ) -> Efficiency:
-    """The record's entry, without the comparison with the reference format. In process there are `threads`,
-    which spin when idle if `spinning`, and `batch` inferences at a time, of `flops` operations each. The peak
-    is the CPU's, or one GPU's, which counts `gpus` times. `reference` is the reference's earlier result."""
+    """The record's entry, without the comparison with the reference format. The `worker` computed `batch`
+    inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
+    times. `reference` is the reference's earlier result."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
@@ -155,12 +154,12 @@ def efficiency_entry(
         served_per_s=means["served"],
         in_process_per_s=means["in_process"],
         in_process_batch=batch,
-        threads=threads,
+        threads=worker.threads,
         ratio=ratio,
         turn_count=len(turns.rates_per_s["served"]),
         flops_per_inference=flops,
         peak_flops_per_s=peak,
-        spinning=spinning,
+        spinning=worker.spinning,
         marks=tuple(marks),
     )
 

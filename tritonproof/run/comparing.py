@@ -126,9 +126,8 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
         return AnswerFinding(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
-        sides = run.gate_context, baseline.gate_context
         parts = itertools.chain([_shared_data(run, baseline)], remaining_data(model, baseline.samples))
-        gate = compare_servers(*sides, parts, baseline_name)
+        gate = compare_servers(run.gate_context, baseline.gate_context, parts, baseline_name)
         tried = gate.result.tried
         if lacking := len(run.samples.other_shapes) - len(baseline.samples.other_shapes):
             tried += f", without shapes that it does not take ({lacking})"

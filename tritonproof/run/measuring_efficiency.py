@@ -131,12 +131,11 @@ def _measure(
     entry = in_turns.efficiency_entry(
         turns,
         best,
-        worker.threads,
+        worker,
         batch,
         flops,
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
-        spinning=worker.spinning,
         reference=reference and reference.best,
     )
     if reference is None:

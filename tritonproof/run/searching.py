@@ -132,10 +132,9 @@ class RepositorySearch:
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
             raise NotAvailableError(f"{self.entry.name} {what}")
-        own_deployment = model_from_config.configured_deployment(self.completed)
         joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
-            own_deployment=own_deployment,
+            own_deployment=model_from_config.configured_deployment(self.completed),
             device=self.run.case.target.device,
             cores=machine.cores(),
             gpus=max([1, *(len(group.gpus) for group in groups)]),

@@ -4,8 +4,7 @@ the best again with fresh passes, which did not help to choose it.
 A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
 few short passes at the load points where they help most. The most promising trials get more; the two best are
 the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
-lowers a load that does not keep the latency budget (in `search/`, the budget), and leaves out what answers
-wrongly.
+lowers a load that exceeds the latency budget (in `search/`, the budget), and leaves out what answers wrongly.
 """
 
 import contextlib
