@@ -9,7 +9,6 @@ import pytest
 from tests import sample_records
 from tests.build.conversions import UP_TO_32
 from tests.fake_nvml import Clock
-from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
@@ -30,8 +29,8 @@ VARIANT = ConfigVariant("online", UP_TO_32)
 def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, run_of: RunOf
 ) -> None:
-    run = run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))
-    space = RepositorySearch(run, present(run.prepared.described)).space()
+    run: Any = run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))
+    space = RepositorySearch(run, run.prepared.described).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
@@ -42,8 +41,8 @@ def test_configuration_that_changes_answers_is_left_out(
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     server = StandInServer(on_loading=(loading := Mock()))
-    run = run_of(prepare_repository_case(server, instance_group=[{}]))
-    search = RepositorySearch(run, present(run.prepared.described))
+    run: Any = run_of(prepare_repository_case(server, instance_group=[{}]))
+    search = RepositorySearch(run, run.prepared.described)
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(VARIANT)
     for _once_and_again in range(2):

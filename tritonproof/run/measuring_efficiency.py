@@ -82,11 +82,8 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     )
     fastest = [result for result in map(fastest_closed_loop, by_scenario) if result is not None]
     if (overall := fastest_closed_loop(fastest)) is None:
-        raise NotAvailableError(
-            "the best load point is not known: none has been measured with a number of requests in flight",
-            where=case,
-            fix="select test_offline or test_online too",
-        )
+        what = "the best load point is not known: none was measured with a number of requests in flight"
+        raise NotAvailableError(what, where=case, fix="select test_offline or test_online too")
     return [overall] if case.model.micro else fastest
 
 
