@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
 
-QUICK = MeasuringPlan(budget_s=0.1)
+QUICK = MeasuringPlan(point_budget_s=0.1)
+WORKER: Any = Mock(threads=2, spinning=True)
 
 
 def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
@@ -54,7 +56,7 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, deviation: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
     turns = turns_of([1 + deviation * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
-    assert is_done(turns, MeasuringPlan(interval_target=0.05, budget_s=10), slow=slow) is done
+    assert is_done(turns, MeasuringPlan(interval_target=0.05, point_budget_s=10), slow=slow) is done
 
 
 class Process:
@@ -98,7 +100,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     turns = replace(turns, failed_attempts=["killed"])
     best = sample_records.measured("offline", 8, 1.0)
-    entry = in_turns.efficiency_entry(turns, best, 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True)
+    entry = in_turns.efficiency_entry(turns, best, WORKER, 8, 1e6, peak_flops_per_s=peak, gpus=2)
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.marks[0].text.endswith("1, the last: killed")
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
@@ -122,7 +124,7 @@ def test_doubtful_ratio_is_marked(
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    entry = in_turns.efficiency_entry(turns, sample_records.measured("offline", 1, 100.0), 2, 1, None)
+    entry = in_turns.efficiency_entry(turns, sample_records.measured("offline", 1, 100.0), WORKER, 1, None)
     (published,) = publishable(structs.replace(sample_records.record(), efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
 
@@ -131,5 +133,5 @@ def test_doubtful_ratio_is_marked(
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
     best, reference = (sample_records.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
-    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=reference)
+    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, WORKER, 1, None, reference=reference)
     assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

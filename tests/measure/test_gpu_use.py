@@ -85,7 +85,7 @@ def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch,
 def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> None:
     """A real load generator and server, beside a fake GPU that draws 100 W."""
     nvml.clock, nvml.counter_step_s, nvml.reasons = time.monotonic, 0.02, lambda _now: 0x4
-    plan, (service_ms,) = MeasuringPlan(budget_s=1.0), timed_server.service_times_ms("fixed")
+    plan, (service_ms,) = MeasuringPlan(point_budget_s=1.0), timed_server.service_times_ms("fixed")
     with (
         timed_server.served(tmp_path) as timed,
         timed.job(f"GPU{os.getpid()}", [service_ms], LoadPoint("offline", 2, 1)) as job,

@@ -24,11 +24,11 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> PointResult:
+def known(timed: Timed, shape: str, point_budget_s: float, least: float, most: float) -> PointResult:
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""
-    result = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s))
+    result = timed.run(shape, ONLINE, MeasuringPlan(point_budget_s=point_budget_s))
     rate, name = result.throughput_per_s, timed_server.name_of(shape)
     truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, result.requests)
     allowed_per_s = np.clip(rate.high - rate.low, least * truth_per_s, most * truth_per_s)
@@ -51,7 +51,7 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
-    result = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5))
+    result = timed.run("fixed", too_fast, MeasuringPlan(point_budget_s=0.5))
     assert "overloaded" in [mark.code for mark in result.marks]
     assert result.throughput_per_s.value < 205
     # A generator that waits would show one service time.
@@ -72,7 +72,7 @@ def test_known_speed_is_found_within_2_percent_when_idle(timed: Timed, shape: st
 def test_alarms_separate_equal_and_slower_builds(
     slowdown: float, repeats: int, fewest: int, most: int, tmp_path: Path
 ) -> None:
-    plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
+    plan, point = MeasuringPlan(point_budget_s=120.0), LoadPoint("online", 1, 2)
     comparisons = [
         timed_server.compare(tmp_path / str(number), slowdown, point, plan) for number in range(repeats)
     ]

@@ -19,16 +19,16 @@ from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, 
 from tritonproof.reports.speed_text import speed_failures
 
 
-def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:
+def measured(server: SimulatedServer, point_budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
     state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", toy.terms())
-    plan = MeasuringPlan(budget_s=budget_s)
+    plan = MeasuringPlan(point_budget_s=point_budget_s)
     return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
 
 
 def in_pairs(
-    baseline_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
+    baseline_ms: float = 20.0, point_budget_s: float = 60.0
 ) -> tuple[SpeedComparison, SimulatedServer]:
     """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
@@ -38,8 +38,8 @@ def in_pairs(
         usual_ms = baseline_ms if job.served.name == "baseline" else 20.0
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
-    server = SimulatedServer(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    return present(measured(server, budget_s).comparison), server
+    server = SimulatedServer(mean_ms, changes=lambda _job, _number: {"elapsed_s": 0.3})
+    return present(measured(server, point_budget_s).comparison), server
 
 
 def test_pairs_are_taken_until_settled() -> None:
@@ -53,7 +53,7 @@ def test_pairs_are_taken_until_settled() -> None:
 
 
 def test_order_within_a_pair_is_random() -> None:
-    _, server = in_pairs(20 * 0.97, budget_s=30)
+    _, server = in_pairs(20 * 0.97, point_budget_s=30)
     names = [name for name, _, _ in server.calls]
     pairs = {tuple(names[start : start + 2]) for start in range(0, len(names), 2)}
     assert len(names) >= 80
@@ -69,10 +69,9 @@ def test_both_builds_of_a_pair_share_windows() -> None:
 
 
 def test_spent_budget_reports_remaining_seconds() -> None:
-    one, _ = in_pairs(20 * 0.97, budget_s=7.0)
+    one, _ = in_pairs(20 * 0.97, point_budget_s=7.0)
     assert (one.verdict, one.pass_count) == ("inconclusive", 12), "of 0.6 s each"
     assert present(one.seconds_to_settle) > 0
-    assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].pass_count == 6, "six pairs at least"
 
 
 def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[SpeedComparison, list[str]]:

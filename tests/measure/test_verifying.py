@@ -146,7 +146,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     assert limits.at_least(0.01).of_output("SECOND") == (0.01, 4e-5)
 
 
-def test_checks_add_up_and_keep_first_fault() -> None:
+def test_comparisons_add_up_and_keep_the_first_fault() -> None:
     right, broken = compare(EXPECTED, answer()), compare(EXPECTED, answer(changed(0, 0, np.nan)))
     total = merge_comparisons([right, broken, right])
     assert (total.count, total.wrong) == (9, 1)

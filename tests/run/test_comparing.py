@@ -127,8 +127,8 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
         measuring.measure_point(compared(side(), side(batch=2)), LoadPoint("offline", 1, 1))
     states, plan = taken.call_args.args
     terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
-    assert [state.baseline and state.terms for state in states] == [terms, terms, None]
-    assert plan.budget_s == 120.0, "of both sides"
+    assert [state.baseline and state.baseline.terms for state in states] == [terms, terms, None]
+    assert plan.point_budget_s == 120.0, "of both sides"
 
 
 def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:
@@ -174,10 +174,10 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
     assert run.expected_answers is run.gate_context.single_answers.across_kernels, "they are asked for once"
-    for sent in (state.current.job, present(state.baseline).job):
+    for sent in (state.current.job, present(state.baseline).side.job):
         assert (sent.served.data.ids, sent.output_bytes) == (["(1, 4)", "(3, 4)"], [16, 48])
     by_signature = present(state.current.job.expected_answers).by_signature
     assert [*itertools.chain(*(part.samples for part in by_signature.values()))] == [0, 1]
-    assert present(state.baseline).job.expected_answers is None, "its answers may differ"
+    assert present(state.baseline).side.job.expected_answers is None, "its answers may differ"
     assert tried == "2 samples, each twice alone, beside ., without shapes that it does not take (1)"
     assert len([line for line in lines if "load of the shapes that it takes too" in line]) == 1

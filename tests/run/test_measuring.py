@@ -1,6 +1,7 @@
 """What holds while load points are measured, when a first request counts as slow, and how a soak is run."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,16 +12,42 @@ from tests.build.conversions import UP_TO_32
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, StandInServer, holds_machine_alone, prepare
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.measure.usage import ServerWatch
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
+from tritonproof.run.case_run import CaseRun
 from tritonproof.run.measuring import time_first_and_later
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
+POINTS, CACHED = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
 LATER = [0.001] * 19 + [0.002]
+
+
+def swept(run_of: RunOf, fails: str = "", ended: str = "") -> tuple[CaseRun, list[Sequence[PointResult]]]:
+    """Measure POINTS, of which this fails, and then the server has ended in this way; returns the run and
+    what was saved each time."""
+    server = StandInServer(refused=(2,) if fails == "first request" else (), stop_reason=ended)
+    thresholds, saved = Thresholds([ThresholdEntry("*", p99_ms=50.0)]), list[Sequence[PointResult]]()
+    run = run_of(prepare(server=server), {str(toy.case(MODEL)): POINTS}, thresholds, point_budget_s="0.1")
+
+    def latency_ms(job: LoadJob, number: int) -> float:
+        assert holds_machine_alone()
+        if (fails, job.point, number) == ("pass", POINTS[1], 4):
+            raise ProofError("refused")
+        return toy.LATENCY_MS
+
+    def audit(_job: LoadJob, best: PointResult) -> PointResult:
+        assert holds_machine_alone()
+        if fails == "audit":
+            raise ProofError("refused")
+        return structs.replace(best, marks=(CACHED,))
+
+    with contextlib.suppress(ProofError):
+        run_pass = toy.SimulatedServer(latency_ms).run_pass
+        measuring.measure_scenario(run, "online", saved.append, run_pass, audit)
+    return run, saved
 
 
 @pytest.mark.parametrize(
@@ -34,44 +61,33 @@ LATER = [0.001] * 19 + [0.002]
         ("audit", "by signal 9", []),
     ],
 )
-def test_what_counts_after_the_sweep_is_saved(
-    fails: str, ended: str, marked: Any, run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
-    refused = (points[1].batch,) if fails == "first request" else ()
-    server = StandInServer(refused=refused, stop_reason=ended)
-    thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
-    selected = {str(toy.case(MODEL)): points}
-    run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
-    alone = set[bool]()
-
-    def latency_ms(job: LoadJob, number: int) -> float:
-        alone.add(holds_machine_alone())
-        if (fails, job.point, number) == ("pass", points[1], 4):
-            raise ProofError("refused")
-        return toy.LATENCY_MS
-
-    def audit(_job: LoadJob, best: PointResult) -> PointResult:
-        alone.add(holds_machine_alone())
-        if fails == "audit":
-            raise ProofError("refused")
-        return structs.replace(best, marks=(cached,))
-
-    monkeypatch.setattr(perf_analyzer, "run_pass", toy.SimulatedServer(latency_ms).run_pass)
-    monkeypatch.setattr(measuring, "verifying", lambda run_pass: run_pass)
-    monkeypatch.setattr(measuring, "audit_cache", audit)
-    saved: list[Any] = []
-    with contextlib.suppress(ProofError):
-        measured = measuring.measure_point(run, points[0], saved.append)
-        assert measuring.measure_point(run, points[0]) is measured, "once in a run"
-        assert len(measured.latencies_s) == measured.result.requests
-    with pytest.raises(InputError):
-        measuring.measure_point(run, LoadPoint("online", 1, 99))
+def test_what_counts_is_saved_last(fails: str, ended: str, marked: list[bool], run_of: RunOf) -> None:
+    _run, saved = swept(run_of, fails, ended)
     assert any(map(len, saved)), "it is saved meanwhile"
-    assert alone == {True}
-    assert [cached in result.marks for result in saved[-1]] == marked
-    assert any("not checked" in line for line in lines) == (fails == "audit" and not ended)
+    assert [CACHED in result.marks for result in saved[-1]] == marked
+
+
+def test_refused_audit_is_noted_unless_the_server_ended(run_of: RunOf, lines: list[str]) -> None:
+    for ended, count in (("by signal 9", 0), ("", 1)):
+        swept(run_of, "audit", ended)
+        assert sum("not checked" in line for line in lines) == count
+
+
+def test_all_that_is_saved_has_a_verdict_on_its_latency_budget(run_of: RunOf) -> None:
+    _run, saved = swept(run_of)
     assert all(result.latency_budget for results in saved for result in results)
+
+
+def test_point_is_measured_once_with_the_latency_of_each_request(run_of: RunOf) -> None:
+    run, _saved = swept(run_of)
+    measured = measuring.measure_point(run, POINTS[0])
+    assert measuring.measure_point(run, POINTS[0]) is measured
+    assert len(measured.latencies_s) == measured.result.requests
+
+
+def test_point_that_is_not_the_cases_is_refused(run_of: RunOf) -> None:
+    with pytest.raises(InputError):
+        measuring.measure_point(run_of(), LoadPoint("online", 1, 99))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ VARIANT = ConfigVariant("online", UP_TO_32)
 def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, run_of: RunOf
 ) -> None:
-    space = RepositorySearch(run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))).space()
+    run: Any = run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))
+    space = RepositorySearch(run, run.prepared.described).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
@@ -40,7 +41,8 @@ def test_configuration_that_changes_answers_is_left_out(
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     server = StandInServer(on_loading=(loading := Mock()))
-    search = RepositorySearch(run_of(prepare_repository_case(server, instance_group=[{}])))
+    run: Any = run_of(prepare_repository_case(server, instance_group=[{}]))
+    search = RepositorySearch(run, run.prepared.described)
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(VARIANT)
     for _once_and_again in range(2):

@@ -70,10 +70,10 @@ class QueueingServer(toy.SimulatedServer):
         return toy.job(operating_point.point, request_s=self.service_s * factor)
 
     def search(
-        self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE
+        self, goal: SearchGoal, point_budget_s: float = 3.0, space: SearchSpace = SPACE
     ) -> tuple[Rerun, Search]:
         """Search as a real run does, with this server in place of the load generator."""
-        plan = MeasuringPlan(budget_s=budget_s)
+        plan = MeasuringPlan(point_budget_s=point_budget_s)
         measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
         return fastest.find_fastest(space, goal, measurer, plan)
 

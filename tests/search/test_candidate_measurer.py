@@ -31,7 +31,7 @@ def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate], **changes:
         loaded.append(operating_point.candidate)
         return dataclasses.replace(toy.job(operating_point.point, request_s=0.002), **changes)
 
-    goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
+    goal, plan = SearchGoal(7, 99), MeasuringPlan(point_budget_s=2.0)
     return CandidateMeasurer(goal, prepare_job, contextlib.nullcontext, plan, run_pass=server.run_pass)
 
 
@@ -64,7 +64,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
 @pytest.mark.parametrize("latency_ms", [6.0, 8.0])
 def test_rerun_certifies_what_keeps_the_budget(latency_ms: float) -> None:
     measurer = measurer_of(toy.SimulatedServer(lambda _job, _number: latency_ms), [])
-    measurer = dataclasses.replace(measurer, plan=MeasuringPlan(budget_s=2.0, certify=99.9))
+    measurer = dataclasses.replace(measurer, plan=MeasuringPlan(point_budget_s=2.0, certify=99.9))
     one, *_ = candidates.basic_candidates(SPACE, measurer.goal)
     (state,) = measurer.measure_again([OperatingPoint(one, 0)])
     assert (state.requests >= 6_636) == (latency_ms <= measurer.goal.latency_budget_ms)

@@ -79,14 +79,17 @@ def test_verdict_follows_the_interval(low: float, value: float, high: float, ver
     assert fastest.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
 
 
-@pytest.mark.parametrize(("requests", "verdict"), [(600, "inconclusive"), (700, "passed")])
+@pytest.mark.parametrize(
+    ("requests", "answered", "verdict"),
+    [(600, 100, "inconclusive"), (700, 100, "passed"), (700, 94, "failed")],
+)
 @pytest.mark.parametrize(
     ("is_open", "goal"), [(True, SearchGoal(7, 99)), (False, SearchGoal(7, 99, "poisson"))]
 )
-def test_requests_certify_an_open_interval_and_a_rate(
-    requests: int, verdict: str, is_open: bool, goal: SearchGoal
+def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_with(
+    requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
-    parts = [SteadyPart(100.0, 1.0, np.full(requests, 6.0), due=100)]
+    parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
     assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 

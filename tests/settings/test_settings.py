@@ -93,9 +93,9 @@ def test_option_values_are_parsed(
 
 @pytest.mark.parametrize(("compared", "budget_s"), [(False, 3.0), (True, 120.0)])
 def test_plan_follows_from_options_and_from_what_is_compared(compared: bool, budget_s: float) -> None:
-    assert settings().plan(compared=compared) == MeasuringPlan(interval_target=0.05, budget_s=budget_s)
+    assert settings().plan(compared=compared) == MeasuringPlan(point_budget_s=budget_s)
     plan = settings(certify="p99.9", point_budget_s="0.5", interval_target="2.5%").plan(compared=compared)
-    assert plan == MeasuringPlan(interval_target=0.025, budget_s=0.5, certify=99.9)
+    assert plan == MeasuringPlan(interval_target=0.025, point_budget_s=0.5, certify=99.9)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import LoadJob, RunPass
-from tritonproof.measure.plan import MeasuringPlan, is_slow, pass_window_s
+from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan, pass_window_s
 from tritonproof.measure.stopping import is_spent
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
@@ -51,13 +51,14 @@ class Turns:
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
-    """Whether the ratios are narrow enough, or the budget is spent; `slow` if requests take long."""
+    """Whether the ratios are narrow enough, or the point's budget is spent; `slow` if requests take long."""
     count = len(turns.rates_per_s["served"])
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
     ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.rates_per_s]
     are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
-    return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
+    is_known = count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow
+    return is_known or is_spent(turns.spent_s, count, plan.point_budget_s)
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
@@ -90,11 +91,11 @@ def measure_in_turns(
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
     they are slow. `worker` runs on one GPU, and counts `gpus` times.
     """
-    slow = is_slow(job.request_s)
+    slow = job.request_s > SLOW_REQUEST_S
     failed_attempts = list[str]()
     worker.measure_batches_per_s(batch, 0 if slow else _TURN_S, 1 if slow else _TURN_BATCHES)
     for cold_job in cold:
-        if not is_slow(cold_job.request_s):
+        if cold_job.request_s <= SLOW_REQUEST_S:
             run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
 
     def served(job: LoadJob) -> Callable[[], float]:
@@ -122,18 +123,17 @@ def measure_in_turns(
 def efficiency_entry(
     turns: Turns,
     result: PointResult,
-    threads: int,
+    worker: Worker,
     batch: int,
     flops: float | None,
     *,
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
-    spinning: bool = False,
     reference: PointResult | None = None,
 ) -> Efficiency:
-    """The record's entry, without the comparison with the reference format. In process there are `threads`,
-    which spin when idle if `spinning`, and `batch` inferences at a time, of `flops` operations each. The peak
-    is the CPU's, or one GPU's, which counts `gpus` times. `reference` is the reference's earlier result."""
+    """The record's entry, without the comparison with the reference format. The `worker` computed `batch`
+    inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
+    times. `reference` is the reference's earlier result."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
@@ -154,12 +154,12 @@ def efficiency_entry(
         served_per_s=means["served"],
         in_process_per_s=means["in_process"],
         in_process_batch=batch,
-        threads=threads,
+        threads=worker.threads,
         ratio=ratio,
         turn_count=len(turns.rates_per_s["served"]),
         flops_per_inference=flops,
         peak_flops_per_s=peak,
-        spinning=spinning,
+        spinning=worker.spinning,
         marks=tuple(marks),
     )
 

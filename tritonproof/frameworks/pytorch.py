@@ -187,9 +187,6 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
     return FrameworkModel(network.float().eval(), origin, digest.hexdigest(), trained=True)
 
 
-# --- running -----------------------------------------------------------------------------------------------
-
-
 def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
     """A PyTorch network's outputs by name, on its weights' device, without TF32; frees memory for servers."""
     import torch
@@ -230,8 +227,6 @@ def runner(*outputs: str) -> Callable[[Any, Arrays], dict[str, Any]]:
     """The field `infer` of a model whose network returns outputs of these names, in their order."""
     return functools.partial(infer, outputs=outputs)
 
-
-# --- converting --------------------------------------------------------------------------------------------
 
 TOLERANCES = {
     "fp32": Tolerance(1e-4, 0.999, "rounding of FP32 sums in another order; measured 1e-6 on CPU"),

@@ -14,7 +14,7 @@ from tritonproof.client.requests import closed_loop, in_messages
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.marks import marks_where
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import is_slow
+from tritonproof.measure.plan import SLOW_REQUEST_S
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message
@@ -46,7 +46,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     measured point in a closed loop; None if requests are too slow, or too few samples differ."""
     served, point = job.served, job.point
     fresh = fresh_inputs(served.data.arrays, point.batch)
-    if next(fresh, None) is None or is_slow(result.latency_ms["avg"].value / 1e3):
+    if next(fresh, None) is None or result.latency_ms["avg"].value / 1e3 > SLOW_REQUEST_S:
         return None
     repeated = served.data.inputs([0] * point.batch)
     message_of = functools.partial(infer_message, served.name, served.model)

@@ -59,7 +59,7 @@ def marks_of(
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
     nice = max(one_pass.cpu.nice for one_pass in state.current.passes)
-    is_spent = finished and stopping.is_spent(state.spent_s, len(state.current.passes), plan.budget_s)
+    is_spent = finished and stopping.is_spent(state.spent_s, len(state.current.passes), plan.point_budget_s)
     is_wide = is_spent and not stopping.meets_interval_target(state, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
     of_what = " of the mean latency" if state.point.is_at_rate else ""

@@ -18,8 +18,8 @@ LATENCIES_PER_WINDOW = 2.2
 holds one. The three windows of a pass are long enough to cut off start-up and tail."""
 _DUE_PER_PASS = 20
 """The least requests due in a pass at a rate: without the first quarter, which does not count, 15."""
-_SLOW_S = 1.0
-"""If a request takes longer than this, a pass exceeds twice the default budget of a point, 3 s."""
+SLOW_REQUEST_S = 1.0
+"""A request that takes longer is slow: a pass of such exceeds twice the default budget of a point, 3 s."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,10 @@ class MeasuringPlan:
 
     interval_target: float = 0.05
     """Half the width of the interval over its value, of the throughput, or at a rate of the mean latency."""
-    budget_s: float = 3.0
-    """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
+    point_budget_s: float = 3.0
+    """The seconds of measuring a point, also on a baseline's server, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, that requests must suffice to certify, even over budget; None for none."""
-
-
-def is_slow(latency_s: float) -> bool:
-    """Whether requests take so long that only few can be measured."""
-    return latency_s > _SLOW_S
+    """The percentile, such as 99, that requests must suffice to certify, even over that; None for none."""
 
 
 def least_window_s(point: LoadPoint) -> float:
@@ -53,8 +48,8 @@ def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 
-def pass_window_s(point: LoadPoint, latency_s: float, budget_s: float = 0.0, most_passes: int = 1) -> float:
+def pass_window_s(point: LoadPoint, latency_s: float, total_s: float = 0.0, most_passes: int = 1) -> float:
     """The seconds of a window of a pass that counts: at least several latencies, and long enough that
-    `budget_s` does not hold more than `most_passes`."""
-    share_s = (budget_s / most_passes - START_S) / WINDOWS
+    `total_s`, such as the point's budget, does not hold more than `most_passes`."""
+    share_s = (total_s / most_passes - START_S) / WINDOWS
     return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * latency_s)

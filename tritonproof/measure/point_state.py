@@ -31,14 +31,20 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """A load point on the baseline's server, and the terms on which its speed is compared with that."""
+
+    side: Side
+    terms: ComparisonTerms
+
+
+@dataclass(frozen=True)
 class PointState:
     """A load point during its measurement. Its figures come from the passes of the current side; those of a
     baseline, taken in turns with these, are what its speed is compared with."""
 
     current: Side
-    baseline: Side | None = None
-    terms: ComparisonTerms | None = None
-    """On which terms its speed is compared with the baseline's; None without one."""
+    baseline: Baseline | None = None
     error: ProofError | None = None
     window_s: float = 0.0
     """Seconds of each window of the next pass of either side."""
@@ -53,7 +59,7 @@ class PointState:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        return (self.current,) if self.baseline is None else (self.current, self.baseline)
+        return (self.current,) if self.baseline is None else (self.current, self.baseline.side)
 
     @property
     def requests(self) -> int:
@@ -69,8 +75,8 @@ def with_baseline(state: PointState, server: Server, name: str, terms: Compariso
     """The point with its baseline, loaded as `name` on `server`, whose answers are not verified."""
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
-    baseline = Side(dataclasses.replace(job, served=served, expected_answers=None))
-    return dataclasses.replace(state, baseline=baseline, terms=terms)
+    side = Side(dataclasses.replace(job, served=served, expected_answers=None))
+    return dataclasses.replace(state, baseline=Baseline(side, terms))
 
 
 def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
@@ -135,8 +141,8 @@ def p99_ms(side: Side) -> list[float]:
 
 def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    if state.terms is None or len(state.current.passes) < MIN_PAIRS:
+    if state.baseline is None or len(state.current.passes) < MIN_PAIRS:
         return None
-    current, baseline = state.sides
-    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.terms, state.spent_s)
+    current, baseline = state.current, state.baseline.side
+    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.baseline.terms, state.spent_s)
     return slowdown.with_p99(result, p99_ms(current), p99_ms(baseline))

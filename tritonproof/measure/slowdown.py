@@ -20,7 +20,7 @@ LAST_SHARE = 0.5
 """The last look's share of a point's false alarm rate. Looks after 8, 16, 32, 64 and 128 pairs share the rest
 in proportion: early alarms need strong evidence, and cost it little (O'Brien and Fleming, 1979)."""
 MAX_PAIRS = 128
-"""Pairs in a budget, and at the last look but one. The shorter pairs are, the more alike are both sides."""
+"""Pairs in a point budget, and at the last look but one. The shorter they are, the more alike both sides."""
 MAX_SECONDS_TO_SETTLE = 3600.0
 """Seconds; larger figures, which an estimate near the limit leads to, mean no more than "very long"."""
 
@@ -110,7 +110,7 @@ def is_settled(
 ) -> bool:
     """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show that this build is
     slower, or is not slower, among all points of the run. If its `p99_ms` looks longer than the baseline's,
-    the whole budget is used: so few pairs would show that only for a single point."""
+    the point's whole budget is used: so few pairs would show that only for a single point."""
     count = len(current)
     if count < FIRST_LOOK or count & (count - 1):
         return False

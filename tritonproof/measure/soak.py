@@ -67,7 +67,7 @@ def keep_under_load(
     duration_s: float,
     read: Callable[[], Usage],
     *,
-    run_pass: RunPass | None = None,
+    run_pass: RunPass = perf_analyzer.run_pass,
     answered: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
     on_progress: OnProgress = lambda _now: None,
@@ -78,7 +78,7 @@ def keep_under_load(
     `answered` returns how many requests of the model the server has answered so far, by default from its
     statistics. `on_progress` gets the time so far; the requests would tell the speed.
     """
-    run_pass = run_pass or verifying(perf_analyzer.run_pass)
+    run_pass = verifying(run_pass)
     count = answered or (lambda: counts_by_model(job.served.server)[job.served.name][0])  # of requests
     started = clock()
     before = count()

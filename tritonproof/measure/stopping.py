@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tritonproof.measure import estimates, point_state, slowdown
-from tritonproof.measure.plan import MeasuringPlan, is_slow
+from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
 
@@ -13,9 +13,9 @@ PASSES_TO_BELIEVE_AN_INTERVAL = 6
 """Passes before a narrow interval is believed: with five, intervals of lucky passes are taken too often. With
 six to eight, at least 92 of 100 simulated ones held the truth, for all shapes of latencies."""
 PASSES_HOWEVER_LONG = 3
-"""Passes even over budget: the 95 % interval of two passes reaches 12.7 standard errors, of three 4.3."""
+"""Passes even over the point budget: the 95 % interval of two reaches 12.7 standard errors, of three 4.3."""
 MAX_PASSES = 30
-"""Passes within a budget; this makes each longer, so that less time is lost to starting them."""
+"""Passes within a point budget; this makes each longer, so that less time is lost to starting them."""
 MAX_WARM_UP_PASSES = 5
 """Passes of a warm-up at most; latencies that are not stationary by then are measured with a mark."""
 _STILL_FASTER_SHARE = 0.9
@@ -30,7 +30,7 @@ StoppingRule = Callable[[PointState], bool]
 def is_warmed_up(side: Side) -> bool:
     """Whether a side needs no more warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If requests take long, one pass is enough."""
-    if is_slow(point_state.median_latency_s(side)):
+    if point_state.median_latency_s(side) > SLOW_REQUEST_S:
         return True
     means = [float(one_pass.all_latencies_ms.mean()) for one_pass in side.warm_up]
     is_falling = len(means) < 2 or means[-1] < _STILL_FASTER_SHARE * means[-2]
@@ -39,19 +39,19 @@ def is_warmed_up(side: Side) -> bool:
 
 def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
     """The stopping rule of a sweep. A point with a baseline is done when its verdict is settled, any other
-    when its interval is narrow, with enough requests for a p99; both are done when the budget is spent. If a
+    when its interval is narrow, with enough requests for a p99; both are done when its budget is spent. If a
     percentile is to be certified, no point is done before it is."""
     count = len(state.current.passes)
-    if count < (PASSES_HOWEVER_LONG if state.terms is None else MIN_PAIRS):
+    if count < (PASSES_HOWEVER_LONG if state.baseline is None else MIN_PAIRS):
         return False
-    if state.terms is None:
+    if state.baseline is None:
         is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and state.requests >= FEW_REQUESTS
         is_known = is_believed and meets_interval_target(state, plan)
     else:
         current, baseline = map(point_state.speeds, state.sides)
         current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-        is_known = slowdown.is_settled(current, baseline, state.terms, (current_ms, baseline_ms))
-    is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
+        is_known = slowdown.is_settled(current, baseline, state.baseline.terms, (current_ms, baseline_ms))
+    is_enough = is_known or is_spent(state.spent_s, count, plan.point_budget_s)
     return is_enough and requests_missing(state, plan) == 0
 
 
@@ -67,6 +67,6 @@ def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:
     return estimates.relative_half_width(point_state.main_estimate(state)) <= plan.interval_target
 
 
-def is_spent(spent_s: float, count: int, budget_s: float) -> bool:
+def is_spent(spent_s: float, count: int, point_budget_s: float) -> bool:
     """Whether more than half of another pass, of the mean length of `count` passes, exceeds the budget."""
-    return spent_s + spent_s / count / 2 > budget_s
+    return spent_s + spent_s / count / 2 > point_budget_s

@@ -113,19 +113,19 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows: the most passes, or pairs, of a budget take all of it, and
+    """The point with the length of its windows: the most passes, or pairs, of its budget take all of it, and
     about as many have the requests that --certify needs."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
     sides, most = (1, stopping.MAX_PASSES) if state.baseline is None else (2, MAX_PAIRS)
-    share_s = pass_window_s(state.point, longest_s, plan.budget_s, sides * most)
+    share_s = pass_window_s(state.point, longest_s, plan.point_budget_s, sides * most)
     requests_per_s = state.point.level if state.point.is_at_rate else state.point.level / longest_s
     certifying_s = stopping.requests_missing(state, plan) / requests_per_s / most / WINDOWS
     return dataclasses.replace(state, window_s=max(state.window_s, share_s, certifying_s))
 
 
 def _with_another_pass(state: PointState, run_pass: RunPass, rng: np.random.Generator) -> PointState:
-    """The point after another pass of each side, in random order, or with an error; without any passes, but
-    with longer windows, if one of these needed such."""
+    """The point after another pass of each side, in random order, or with the error of one. If a pass had to
+    take longer windows than the point's, these become the point's, and none of its passes counts any more."""
 
     def take_pass(side: Side) -> Side:
         return point_state.with_pass(side, run_pass(side.job, state.window_s))
@@ -148,7 +148,8 @@ def _with_sides(
             sides[index] = change(sides[index])
     except ProofError as error:
         return dataclasses.replace(state, error=error)
-    return dataclasses.replace(state, current=sides[0], baseline=sides[1] if len(sides) > 1 else None)
+    baseline = None if state.baseline is None else dataclasses.replace(state.baseline, side=sides[1])
+    return dataclasses.replace(state, current=sides[0], baseline=baseline)
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:

@@ -15,8 +15,9 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
+from tritonproof.client import requests
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer, ask_samples
+from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.messages import content_size_bytes, raw_content
@@ -67,9 +68,10 @@ def with_expected(job: LoadJob, expected: ExpectedAnswers) -> LoadJob:
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """A server's answers to the job's requests, repeated for `seconds`, in flight and sent as under load."""
-    requests = job.served.data.requests(job.point.batch)
+    batches = job.served.data.requests(job.point.batch)
     concurrency = job.point.concurrency or 8  # at a rate
-    return ask_samples(job.served, requests, concurrency, f"{job}, under load", seconds, job.shared_memory)
+    where = f"{job}, under load"
+    return requests.ask_samples(job.served, batches, concurrency, where, seconds, job.shared_memory)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:

@@ -140,9 +140,6 @@ def is_record(path: Path) -> bool:
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
 
 
-# --- the machines of measurements --------------------------------------------------------------------------
-
-
 def machine_digest(machine: Machine) -> str:
     """Eight hexadecimal digits that identify a machine by its stamp."""
     stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
@@ -180,13 +177,12 @@ def without_names(part: Any) -> Any:
     return part
 
 
-# --- what the parts of a record satisfy together, so that outputs may look up and divide without checks -----
-
 _Problems = Iterator[tuple[str, str]]  # keys and reasons
 
 
 def _problems(record: Record) -> _Problems:
-    """The key and the description of each contradiction in a record, none of which a run writes."""
+    """The key and the description of each contradiction in a record. No run writes any, so that outputs may
+    look up and divide without checks."""
     if len(record.name) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
     if len({result.point for result in record.points}) < len(record.points):

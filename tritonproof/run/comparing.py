@@ -126,11 +126,11 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Ans
         return AnswerFinding(GateResult("baseline", 0, "the configuration"))
     if model.takes_single_requests:
         run.say("answers beside the baseline's", baseline_name)
-        sides = run.gate_context, baseline.gate_context
         parts = itertools.chain([_shared_data(run, baseline)], remaining_data(model, baseline.samples))
-        gate = compare_servers(*sides, parts, baseline_name)
-        lacking = len(run.samples.other_shapes) - len(baseline.samples.other_shapes)
-        tried = gate.result.tried + f", without shapes that it does not take ({lacking})" * bool(lacking)
+        gate = compare_servers(run.gate_context, baseline.gate_context, parts, baseline_name)
+        tried = gate.result.tried
+        if lacking := len(run.samples.other_shapes) - len(baseline.samples.other_shapes):
+            tried += f", without shapes that it does not take ({lacking})"
         return dataclasses.replace(gate, result=structs.replace(gate.result, tried=tried))
     run.say("the same requests to the baseline", baseline_name)
     servers = run.server, baseline.server
@@ -150,11 +150,13 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
     baseline_inputs = {tensor.name: tensor for tensor in baseline_model.inputs}
     for tensor in model.inputs:
-        baseline_input, shape = baseline_inputs.get(tensor.name), [ANY] * model.batched + [*tensor.shape]
+        baseline_input = baseline_inputs.get(tensor.name)
+        shape = [ANY, *tensor.shape] if model.batched else [*tensor.shape]
         if not tensor.optional and (baseline_input is None or baseline_input.optional):
             losses.append(f"it requires the input {tensor.name}, which the other does not")
         if baseline_input is not None:
-            baseline_shape = [ANY] * baseline_model.batched + [*baseline_input.shape]
+            row_shape = baseline_input.shape
+            baseline_shape = [ANY, *row_shape] if baseline_model.batched else [*row_shape]
             if not fits(baseline_shape, shape):
                 losses.append(f"its input {tensor.name} takes {shape}, and {baseline_shape} there")
     largest, baseline_largest = run.deployment.max_batch_size, baseline.deployment.max_batch_size

@@ -81,8 +81,7 @@ class ConvertedCase:
             loading_s = time.monotonic() - started
             first_s, first_answer = time_request(self, 1)
         start = Start(variant.scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
-        is_joined = variant.scenario == "online"
-        return LoadedAs(variant, backend, first_answer, batches_dynamically=is_joined), start
+        return LoadedAs(variant, backend, first_answer, batches_dynamically=variant.joins_requests), start
 
     def load_anew(self, variant: ConfigVariant) -> str:
         if not self.keeps_config:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import structs
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.measure import estimates, perf_analyzer, sweep
+from tritonproof.measure import estimates, sweep
 from tritonproof.measure.cache_audit import audit_cache
 from tritonproof.measure.called_models import counting_calls
-from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.passes import LoadJob, RunPass
+from tritonproof.measure.perf_analyzer import check_measurable, run_pass
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
@@ -23,10 +24,11 @@ from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scena
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
+Audit = Callable[[LoadJob, PointResult], PointResult]
+"""Returns the result with what it finds out about its answers."""
 _SLOW_LOADINGS = 3
 """How many loadings in a row must make the first request slow. If it were like the others, it would by chance
 be the slowest of 21 three times in one of 9,000 runs, whatever else the machine does."""
@@ -36,7 +38,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     described = run.prepared.described
-    perf_analyzer.check_measurable(run.server, described.unreported if described else ())
+    check_measurable(run.server, described.unreported if described else ())
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
@@ -71,7 +73,9 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     return measured
 
 
-def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
+def measure_scenario(
+    run: CaseRun, scenario: Scenario, save: Save, run_pass: RunPass = run_pass, audit: Audit = audit_cache
+) -> None:
     """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
     far. Raises ProofError if the server ended; then none counts."""
     if run.measured.keys() >= {*(points := run.points(scenario))}:
@@ -81,14 +85,14 @@ def measure_scenario(run: CaseRun, scenario: Scenario, save: Save) -> None:
     with prepare_to_measure(run, points) as jobs:
         states = [time_first_request(run, job) for job in jobs]
         try:
-            run.measured |= _measure_states(run, states, save)
+            run.measured |= _measure_states(run, states, save, run_pass, audit)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
 
 
 def _measure_states(
-    run: CaseRun, states: Sequence[PointState], save: Save
+    run: CaseRun, states: Sequence[PointState], save: Save, run_pass: RunPass, audit: Audit
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, described = run.baseline, run.prepared.described
@@ -105,7 +109,7 @@ def _measure_states(
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting_calls(perf_analyzer.run_pass, called_names)),
+        run_pass=verifying(counting_calls(run_pass, called_names)),
         on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
@@ -120,17 +124,17 @@ def _measure_states(
     measured: dict[LoadPoint, MeasuredPoint | ProofError] = {**errors}
     for state in states:
         if isinstance(result := results[state.point], PointResult):
-            result = _audited(run, state.current.job, result) if result is best else result
+            result = _audited(run, state.current.job, result, audit) if result is best else result
             latencies_s = (estimates.pooled_ms(state.steady_parts) / 1e3).tolist()
             measured[state.point] = MeasuredPoint(with_latency_verdict(result), latencies_s)
     save([each.result for each in measured.values() if isinstance(each, MeasuredPoint)])
     return measured
 
 
-def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
+def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> PointResult:
     """The result with its cache audit, unless the model refuses the audit's made-up inputs."""
     try:
-        return audit_cache(job, result)
+        return audit(job, result)
     except ProofError as error:
         if run.server.how_it_ended():
             raise
@@ -140,9 +144,10 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after loading a model of --repository with the requests after it."""
-    assert isinstance(run.prepared, RepositoryCase)
+    described = run.prepared.described
+    assert described is not None
     run.loader.check_may_reload()
-    batch = warmup_batch(run.prepared.described.config, run.samples.read([0]))
+    batch = warmup_batch(described.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

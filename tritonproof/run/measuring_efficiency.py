@@ -65,9 +65,8 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = results_of(record, run, run.build.facts.digest, run.deployment)
-    results = {result.point: result for result in on_record}
     of_this_run = (each.result for each in run.measured.values() if isinstance(each, MeasuredPoint))
-    results |= {result.point: result for result in of_this_run}
+    results = {result.point: result for result in (*on_record, *of_this_run)}
     answers = [result.answers_under_load for result in results.values()]
     if any(part is not None and part.wrong for part in answers):
         what = "the fastest load point is not known: answers under load were wrong"
@@ -83,11 +82,8 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     )
     fastest = [result for result in map(fastest_closed_loop, by_scenario) if result is not None]
     if (overall := fastest_closed_loop(fastest)) is None:
-        raise NotAvailableError(
-            "the best load point is not known: none has been measured with a number of requests in flight",
-            where=case,
-            fix="select test_offline or test_online too",
-        )
+        what = "the best load point is not known: none was measured with a number of requests in flight"
+        raise NotAvailableError(what, where=case, fix="select test_offline or test_online too")
     return [overall] if case.model.micro else fastest
 
 
@@ -132,12 +128,11 @@ def _measure(
     entry = in_turns.efficiency_entry(
         turns,
         best,
-        worker.threads,
+        worker,
         batch,
         flops,
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
-        spinning=worker.spinning,
         reference=reference and reference.best,
     )
     if reference is None:

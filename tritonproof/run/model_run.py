@@ -40,7 +40,7 @@ class SuiteRun:
         """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
         gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
         if kind not in self.peaks:
-            on_wait = self.progress.on_wait("the machine's peak: wait for the machine")
+            on_wait = functools.partial(self.progress.say, "the machine's peak: wait for the machine")
             with locks.hold_machine(exclusive=True, on_wait=on_wait):
                 self.progress.say(f"the machine's peak: measure {kind.precision.upper()}")
                 try:
@@ -68,7 +68,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the machine for a block: exclusively to measure speed, else shared. Progress shows a wait."""
-        on_wait = self.suite_run.progress.on_wait(f"{self.model.name}: wait for the machine")
+        on_wait = functools.partial(self.say, "wait for the machine")
         return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
 
     def say(self, activity: str, detail: str = "") -> None:

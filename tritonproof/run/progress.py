@@ -41,10 +41,6 @@ class Progress:
             if is_new or now - self._shown_at >= interval_s:
                 self._show(now)
 
-    def on_wait(self, activity: str) -> Callable[[str], None]:
-        """A function that shows who holds the lock for which an activity waits."""
-        return lambda holder: self.say(activity, holder)
-
     def note(self, text: str) -> None:
         """Write one line that stays."""
         with self._lock:

@@ -18,7 +18,6 @@ from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
@@ -50,14 +49,14 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
-    prepared = run.prepared
-    if not isinstance(prepared, RepositoryCase) or run.case.model.takes_single_requests:
+    described = run.prepared.described
+    if described is None or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
-        called = (entry.config for entry in prepared.described.called if entry.config is not None)
+        called = (entry.config for entry in described.called if entry.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
-        max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
+        max_sequences = min(map(sequences_at_once, [described.config, *sequences]))
         return AnswerFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
 
 
@@ -68,7 +67,7 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     assert folder is not None
     run.say("answers without labels", "recorded")
     run_id = run.suite_run.identity.id if run.settings.record_answers else None
-    on_wait = run.progress.on_wait(f"{case_id}: wait for answers that another run records")
+    on_wait = functools.partial(run.progress.say, f"{case_id}: wait for answers that another run records")
     with run.hold_machine(exclusive=False):
         context = run.gate_context
         run.loader.ensure_loaded("online")

@@ -17,16 +17,16 @@ from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
-from tritonproof.record.schema import ConfigVariant, Search
+from tritonproof.record.schema import ConfigVariant, Scenario, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.search.trials import OperatingPoint
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
 
@@ -37,7 +37,8 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    searched = RepositorySearch(run) if isinstance(run.prepared, RepositoryCase) else ConvertedSearch(run)
+    described = run.prepared.described
+    searched: CaseSearch = ConvertedSearch(run) if described is None else RepositorySearch(run, described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
@@ -56,8 +57,10 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     def say(activity: str) -> None:
         run.say(f"{search}: {activity}")
 
+    def say_rerun(scenario: Scenario, now: str) -> None:
+        run.say(f"{search}: rerun", f"{scenario} {now}")
+
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
-    say_rerun = functools.partial(run.say, f"{search}: rerun")
     measurer = CandidateMeasurer(goal, prepare_job, hold_machine, plan, say_rerun, on_left_out=note_left_out)
     started = time.monotonic()
     try:
@@ -70,9 +73,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
-        if isinstance(searched, RepositorySearch):  # what follows loads a converted case anew
-            with run.hold_machine(exclusive=False):
-                load_folder(run.server, searched.folder)
+        searched.restore()
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,22 @@ class ConvertedSearch:
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
+    def restore(self) -> None:
+        pass  # each step loads the deployment that it needs
+
 
 class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun) -> None:
-        assert isinstance(run.prepared, RepositoryCase)
-        self.run, self.entry = run, run.prepared.described.entry
+    def __init__(self, run: CaseRun, described: DescribedModel) -> None:
+        self.run, self.entry = run, described.entry
         if self.entry.is_ensemble:
             what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.entry.folder is not None
-        self.folder, self.completed = self.entry.folder, run.prepared.described.config
+        self.folder, self.completed = self.entry.folder, described.config
         self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
         _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
@@ -129,10 +132,9 @@ class RepositorySearch:
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
             raise NotAvailableError(f"{self.entry.name} {what}")
-        own_deployment = model_from_config.configured_deployment(self.completed)
         joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
-            own_deployment=own_deployment,
+            own_deployment=model_from_config.configured_deployment(self.completed),
             device=self.run.case.target.device,
             cores=machine.cores(),
             gpus=max([1, *(len(group.gpus) for group in groups)]),
@@ -156,7 +158,7 @@ class RepositorySearch:
         load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or variant.scenario == "online"
+        batches = loaded.batches_dynamically or variant.joins_requests
         loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
             if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
@@ -171,3 +173,11 @@ class RepositorySearch:
         varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
         return proposed, model_repository.config_diff(self.entry.name, text, proposed)
+
+    def restore(self) -> None:
+        with self.run.hold_machine(exclusive=False):
+            load_folder(self.run.server, self.folder)
+
+
+CaseSearch = ConvertedSearch | RepositorySearch
+"""A search's case: it has a `space` of candidates, can `load` one, make a `proposal` of it, and `restore`."""

@@ -46,6 +46,10 @@ class SearchGoal:
     """How requests follow one another in a search for the highest request rate, where latencies count from
     when a request was due; None for the highest throughput of requests in flight."""
 
+    @property
+    def is_for_rate(self) -> bool:
+        return self.arrivals is not None
+
 
 @dataclass(frozen=True)
 class SearchSpace:
@@ -80,7 +84,7 @@ class Candidate:
     def label(self) -> str:
         scenario, deployment = self.variant
         text = f"{scenario}, instances {deployment.instances}"
-        if scenario == "offline":
+        if not self.variant.joins_requests:
             return text
         preferred = " ".join(map(str, deployment.preferred_batch_sizes))
         return f"{text}, preferred {preferred or 'none'}, delay {deployment.max_queue_delay_us} µs"
@@ -139,7 +143,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
         deployment, total_instances = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, goal, deployment, (), 0)
         ladders: list[list[LoadPoint]] = []
-        if goal.arrivals is None and space.own_scenario is None:
+        if not goal.is_for_rate and space.own_scenario is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
             batches = fitting or numbers_up_to(own.max_batch_size)
             clients = total_instances, 2 * total_instances
@@ -171,7 +175,7 @@ def _online(
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
-    chosen = space.concurrencies if goal.arrivals is None else None
+    chosen = None if goal.is_for_rate else space.concurrencies
     concurrencies = chosen or numbers_up_to(largest * space.gpus)
     variant = ConfigVariant("online", structs.replace(own, **changes))
     return Candidate(variant, tuple(LoadPoint("online", 1, count) for count in concurrencies))
@@ -187,10 +191,10 @@ def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: Conf
     elif not changed.instance_group and [group.count for group in completed.instance_group] != [count]:
         changed.instance_group.add(count=count, kind=completed.instance_group[0].kind)
     if completed.max_batch_size > 1:
-        if variant.scenario == "offline":
-            changed.ClearField("dynamic_batching")
-        else:
+        if variant.joins_requests:
             changed.dynamic_batching.SetInParent()
             changed.dynamic_batching.preferred_batch_size[:] = variant.deployment.preferred_batch_sizes
             changed.dynamic_batching.max_queue_delay_microseconds = variant.deployment.max_queue_delay_us
+        else:
+            changed.ClearField("dynamic_batching")
     return changed

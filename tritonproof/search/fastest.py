@@ -4,7 +4,7 @@ the best again with fresh passes, which did not help to choose it.
 A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
 few short passes at the load points where they help most. The most promising trials get more; the two best are
 the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
-lowers a load that does not keep the budget, and leaves out what answers wrongly.
+lowers a load that exceeds the latency budget (in `search/`, the budget), and leaves out what answers wrongly.
 """
 
 import contextlib
@@ -79,11 +79,9 @@ def find_fastest(
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
-    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds the
-    load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too good
-    on average, the reported figures come from fresh passes of the finalists. Leaves out what does not load,
-    cannot be measured or answers otherwise, even a finalist, for which the next promising configuration
-    steps in. Raises ProofError if all are left out.
+    Since the best of many noisy figures is too good on average, the reported ones are those of the rerun.
+    Leaves out what does not load, cannot be measured or answers otherwise, even a finalist, for which the
+    next promising configuration steps in. Raises ProofError if all are left out.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
@@ -135,11 +133,11 @@ def _first_round(
             if candidate.variant not in seen:  # else it is tried with other load points
                 seen.add(candidate.variant)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
-            trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, measurer)
+            trial = with_rates(candidate, goal, measurer) if goal.is_for_rate else Trial(candidate)
             first.append(trials.screen(trial, _PROBES[0], goal, measurer))
 
     try_all(candidates.basic_candidates(space, goal))
-    dynamic = [trial for trial in first if trial.candidate.variant.scenario == "online"]
+    dynamic = [trial for trial in first if trial.candidate.variant.joins_requests]
     online = trials.most_promising(dynamic, goal)
     instances = online[0].candidate.variant.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
@@ -195,12 +193,12 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
     operating_point = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
-    if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
+    if rerun.verdict == "passed" or (is_below and not goal.is_for_rate):
         return operating_point
     if operating_point.rung == 0:
         return None
     share = max(_LEAST_LOAD_SHARE, goal.latency_budget_ms / rerun.latency_ms.high)
-    if goal.arrivals is not None:
+    if goal.is_for_rate:
         share **= 1 / _RISE_AT_RATES
     lower = trials.rung_at(operating_point.candidate.sample_levels, share * operating_point.sample_level)
     return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
@@ -239,7 +237,7 @@ def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: Sea
     inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(parts):
         return "failed"
-    if goal.arrivals is not None:  # few passes may be narrow by luck
+    if goal.is_for_rate:  # few passes may be narrow by luck
         latency_ms = structs.replace(latency_ms, open_above=True)
     if keeps_latency_budget(latency_ms, parts, goal):
         return "passed"
@@ -256,14 +254,14 @@ def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal
     return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
 
 
-_PROBES_PER_BUDGET = 40
-"""The budget of a load point over the least seconds of a probe's window."""
-_RERUN_BUDGETS = 2
-"""Budgets of a load point for each operating point of a rerun: a percentile takes longer than a throughput.
-With six passes of one budget, the upper end of a p99 was more than twice its value."""
+_PROBES_PER_POINT_BUDGET = 40
+"""The point budget over the least seconds of a probe's window."""
+_RERUN_POINT_BUDGETS = 2
+"""Point budgets for each operating point of a rerun: a percentile takes longer than a throughput. With six
+passes of one point budget, the upper end of a p99 was more than twice its value."""
 _MAX_POINT_BUDGETS = 10
-"""The most budgets of a rerun while all requests keep the latency budget, but are too few for the percentile:
-a minute by default, in which a server of 12 requests per second answers enough for a p99."""
+"""The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
+percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
 """The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
 
@@ -280,7 +278,7 @@ class CandidateMeasurer:
     """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
     """The plan of an ordinary load point; probes take less, reruns more."""
-    on_progress: OnProgress = lambda _now: None
+    on_progress: Callable[[Scenario, str], None] = lambda _scenario, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
     on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
     """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
@@ -292,9 +290,9 @@ class CandidateMeasurer:
         try:
             job = self.prepare_job(operating_point)
             queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
-            # Latencies beyond the budget need not be precise.
+            # Latencies beyond the latency budget need not be precise.
             latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-            least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
+            least_s = max(steady_window_s, self.plan.point_budget_s / _PROBES_PER_POINT_BUDGET)
             with self.hold_machine():
                 return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s))).steady
         except ProofError as error:
@@ -313,10 +311,11 @@ class CandidateMeasurer:
             try:
                 job = self.prepare_job(operating_point)
                 steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-                plan = dataclasses.replace(self.plan, budget_s=share * _RERUN_BUDGETS * self.plan.budget_s)
+                point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
+                plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
                 is_done = _is_rerun_done(plan, self.goal, operating_point, share)
                 state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-                say = functools.partial(self._say_rerun, operating_point.candidate.variant.scenario)
+                say = functools.partial(self.on_progress, operating_point.candidate.variant.scenario)
                 with self.hold_machine():
                     (state,) = sweep.sweep_points(
                         [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say
@@ -333,15 +332,12 @@ class CandidateMeasurer:
             states[operating_point] = state
         return list(states.values())
 
-    def _say_rerun(self, scenario: Scenario, now: str) -> None:
-        self.on_progress(f"{scenario} {now}")
-
 
 def _is_rerun_done(
     plan: MeasuringPlan, goal: SearchGoal, operating_point: OperatingPoint, share: float
 ) -> stopping.StoppingRule:
-    """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
-    percentile, and more while all requests keep the latency budget, but are too few to show it for the
+    """The stopping rule of a rerun's share: all of its point budget, as a narrow throughput says little about
+    a percentile, and more while all requests keep the latency budget, but are too few to show it for the
     percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
     certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
@@ -353,13 +349,13 @@ def _is_rerun_done(
     def is_done(state: PointState) -> bool:
         parts = state.steady_parts
         is_short = len(parts) < least_passes or state.requests < least_requests
-        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.budget_s):
+        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.point_budget_s):
             return False
         latency_ms = estimates.percentile_estimate(parts, goal.percentile)
         if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
             return False
         is_above = latency_ms.high > goal.latency_budget_ms
         is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
-        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
+        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
 
     return is_done

@@ -97,12 +97,12 @@ def next_rung(trial: Trial, goal: SearchGoal) -> int:
     """
     levels, readings = trial.candidate.sample_levels, readings_of(trial, goal)
     if not readings:
-        return rung_at(levels, levels[-1] / 2 if goal.arrivals is not None else math.sqrt(levels[-1]))
+        return rung_at(levels, levels[-1] / 2 if goal.is_for_rate else math.sqrt(levels[-1]))
     low, high = _bracket(readings, goal)
     below, above = low.rung if low else -1, high.rung if high else len(levels)
     if above - below == 1:
         return _rung_to_repeat(readings, goal)
-    if goal.arrivals is not None:
+    if goal.is_for_rate:
         return (below + above) // 2
     nearest, power = low or readings[0], 1.0
     if low and high:

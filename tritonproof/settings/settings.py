@@ -258,7 +258,7 @@ class Settings:
     def plan(self, *, compared: bool = False) -> MeasuringPlan:
         """How precisely to measure a load point, by itself or `compared` with a baseline, and how long that
         may take."""
-        default_s = _BUDGET_OF_BOTH_S if compared else MeasuringPlan.budget_s
+        default_s = _BUDGET_OF_BOTH_S if compared else MeasuringPlan.point_budget_s
         return MeasuringPlan(self.interval_target, self.point_budget_s or default_s, self.certify)
 
     @property

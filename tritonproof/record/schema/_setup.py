@@ -181,10 +181,14 @@ class Deployment(Struct, frozen=True):
 
 class ConfigVariant(NamedTuple):
     """A variant of a model's configuration, as Model Analyzer calls it. Those of one build differ in the
-    scenario, which decides whether there is dynamic batching, and in the deployment."""
+    scenario, which decides whether the server's batcher joins requests, and in the deployment."""
 
     scenario: Scenario
     deployment: Deployment
+
+    @property
+    def joins_requests(self) -> bool:
+        return self.scenario == "online"
 
 
 class BuildFacts(Struct, frozen=True):

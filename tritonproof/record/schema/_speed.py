@@ -56,8 +56,8 @@ class LoadPoint(Struct, frozen=True, order=True):
         """The name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
         if (rate := self.request_rate_per_s) is None:
             return f"b{self.batch:03d}-c{self.concurrency:03d}"
-        whole, _, fraction = f"{rate:f}".rstrip("0").partition(".")
-        return f"b{self.batch:03d}-r{int(whole):05d}{'.' * bool(fraction)}{fraction}-{self.arrivals}"
+        whole, point, fraction = f"{rate:f}".rstrip("0").rstrip(".").partition(".")
+        return f"b{self.batch:03d}-r{int(whole):05d}{point}{fraction}-{self.arrivals}"
 
 
 COMPONENTS = (

@@ -44,8 +44,6 @@ def _lines_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-# --- the names in print ------------------------------------------------------------------------------------
-
 _PRINTED = {
     "precision": "precision",
     "backend accelerator": "accelerator",
@@ -90,8 +88,6 @@ def nvidia_column(name: str) -> str:
     """The name of the column printed as `name`; KeyError if there is none."""
     return _PRINTED[name.lower().removesuffix("(ms)").strip()]
 
-
-# --- the rows that a record may be compared with -----------------------------------------------------------
 
 # Accelerators that the format implies: NVIDIA lists them beside it, and the name of a case leaves them out.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
