@@ -128,7 +128,7 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 def with_failure(stored: Record, failure: StepFailure, field: str = "", gate: str = "") -> Record:
     """The record with a failed test. A failure that hides speed also removes what earlier runs have found:
-    the result in `field`, and that of the gate `gate`. An empty name stands for none."""
+    the result in `field`, and that of the gate `gate`, where there are such."""
 
     def is_void(result: Any) -> bool:
         is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
