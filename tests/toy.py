@@ -179,7 +179,7 @@ def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
     (version / "__pycache__").touch()
     config = configuration.model_config(in_raw, DEPLOYMENT, native=False)
     (folder / "config.pbtxt").write_text(configuration.config_text(config))
-    return CaseBuild(in_raw, folder, FACTS, reused=False)
+    return CaseBuild(in_raw, folder, FACTS)
 
 
 def compare_conversion(

@@ -75,7 +75,7 @@ class StandInCase:
 
     @property
     def build(self) -> CaseBuild:
-        return CaseBuild(self.case, self.folder, toy.FACTS, reused=True)
+        return CaseBuild(self.case, self.folder, toy.FACTS)
 
     def load_anew(self, _variant: ConfigVariant) -> str:
         self.server.load_model(str(self.case), None)
@@ -98,7 +98,7 @@ def prepare_repository_case(server: Server | None = None, **configuration: Any) 
     def prepare_it(run: CaseRun) -> RepositoryCase:
         case = dataclasses.replace(run.requested, format=AS_IS, precision="")
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
-        build = CaseBuild(case, Path("m"), reused=True)
+        build = CaseBuild(case, Path("m"))
         return RepositoryCase(case, toy.DEPLOYMENT, server or StandInServer(), described, build, accepted)
 
     return prepare_it

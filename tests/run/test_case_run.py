@@ -147,7 +147,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
     with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        preset(run.prepared, build=CaseBuild(case, tmp_path / "model", reused=True))
+        preset(run.prepared, build=CaseBuild(case, tmp_path / "model"))
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"
         shared = model_run.framework_model_on_cpu, model_run.samples, model_run.framework_model_on_target

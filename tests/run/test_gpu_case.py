@@ -66,7 +66,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         return contextlib.nullcontext(Mock())
 
     def find(case: Case, *_arguments: Any) -> CaseBuild:
-        return CaseBuild(case, tmp_path / str(case), toy.FACTS, reused=True)
+        return CaseBuild(case, tmp_path / str(case), toy.FACTS)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
@@ -97,7 +97,7 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, run_of_case(case, model_run) as run:
-        preset(run.prepared, build=CaseBuild(case, folder / name, toy.FACTS, reused=True))
+        preset(run.prepared, build=CaseBuild(case, folder / name, toy.FACTS))
         preset(model_run, flops_per_inference=None)
         yield run
 

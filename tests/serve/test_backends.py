@@ -136,7 +136,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     config: dict[str, Any] = {}
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
-    built = CaseBuild(case, tmp_path / str(case), toy.FACTS, reused=False)
+    built = CaseBuild(case, tmp_path / str(case), toy.FACTS)
     load_build(Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client), built, toy.ONLINE)
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"

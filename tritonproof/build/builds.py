@@ -13,7 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -84,8 +84,8 @@ class CaseBuild:
     folder: Path
     """The folder of its configuration; a conversion's has build.json and the folder of its version too."""
     facts: BuildFacts = UNKNOWN_FACTS
-    reused: bool = field(kw_only=True)
-    """Whether this call found the build instead of converting the case."""
+    reused: bool = False
+    """Whether an earlier call has converted the case; False if none is converted."""
     taken_from: Path | None = None
     """The original folder, if this is a copy in use: see `private_copy`."""
 
@@ -238,7 +238,7 @@ def _convert(
         (new_folder / FACTS).write_text(json.dumps(stored, indent=2) + "\n")
         remove_path(folder)
         new_folder.rename(folder)
-    return CaseBuild(case, folder, facts, reused=False)
+    return CaseBuild(case, folder, facts)
 
 
 def remove_path(folder: Path) -> None:

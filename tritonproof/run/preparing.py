@@ -77,4 +77,4 @@ def _build(run: CaseRun, against: baseline_builds.AgainstSpec) -> Iterator[CaseB
             run.progress.note(f"{run.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=run.say))
             baseline_builds.check_unchanged(against, folder, built)
-        yield CaseBuild(case, folder, reused=True)
+        yield CaseBuild(case, folder)

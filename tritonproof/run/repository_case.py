@@ -204,7 +204,7 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
     place = "" if described.entry.folder is not None else " on the server"
     weights_source = f"as it is{place}, {described.version}"
     facts = BuildFacts(digest.hexdigest(), weights_source, 0.0, round(size / 2**20, 3))
-    return CaseBuild(case, folder, facts, reused=True)
+    return CaseBuild(case, folder, facts)
 
 
 def send_first_request(
