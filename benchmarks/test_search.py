@@ -8,7 +8,7 @@ from tritonproof.base.errors import AccuracyError, SpeedError
 from tritonproof.reports.correctness_text import conversion_failure, ledger_failures, wrong_answers_text
 from tritonproof.reports.speed_text import no_winner_text, proposal_text, search_text
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.proving import evaluate
+from tritonproof.run.proving import prove_accuracy
 from tritonproof.run.searching import search_for_fastest
 
 
@@ -20,7 +20,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     proven = {"conversion": run.accuracy.conversion} if is_converted else {}
     with search_for_fastest(run) as search:
         if (is_converted or run.case.model.metrics) and search.verdict != "failed":
-            search = structs.replace(search, accuracy=evaluate(run)[0])
+            search = structs.replace(search, accuracy=prove_accuracy(run, as_loaded=True)[0])
         shown = recorder.record(search=search, why_no_score=run.accuracy.why_no_score, **proven)
     if search.verdict != "failed":
         recorder.report.show(shown.why_no_winner or search_text(search))

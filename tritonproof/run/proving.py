@@ -21,15 +21,12 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
-def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
-    """Evaluate the case with its own settings, under dynamic batching."""
-    run.loader.ensure_loaded("online")
-    return evaluate(run)
-
-
-def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
-    """Score the case in the framework, in process and through the server as it is loaded now; a model of
-    --repository, which has no source to compare with, through the server on all its labelled samples."""
+def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, SampleScores]:
+    """Score the case in the framework, in process and through the server; a model of --repository, which has
+    no source to compare with, through the server on all its labelled samples. The server loads the case with
+    its own settings, under dynamic batching; with `as_loaded` it stays as it is, as a search's winner."""
+    if not as_loaded:
+        run.loader.ensure_loaded("online")
     case, accuracy, samples = run.case, run.accuracy, run.prepared.scored_samples
     user_limits, is_labelled = run.settings.thresholds.limits(case), accuracy.why_no_score is None
     assert samples is not None
