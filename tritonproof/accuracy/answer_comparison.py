@@ -13,14 +13,14 @@
   3.8 times the measured cost, and two samples count as told apart only from twice that on.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, scores_of, standardize
+from tritonproof.accuracy.expected import ExpectedOutputs, scores_of, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -67,7 +67,8 @@ class AnswerFinding(Generic[_Result]):
 class ExpectedAnswers:
     """The expected answers to samples, and how near actual answers must be."""
 
-    by_signature: ExpectedBySignature
+    by_signature: Mapping[object, ExpectedOutputs]
+    """For each signature, the expected outputs of the answers that have it."""
     limits: AnswerLimits
     expected_from: str = "in process"
     """Where the expected answers are from, as in `AnswerComparison`."""
@@ -307,6 +308,7 @@ def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:
 
     worst = max(parts, key=badness)
     farthest = max(parts, key=share_of_limit)
+    first = next((part for part in parts if part.first_wrong is not None), parts[0])
     return structs.replace(
         worst,
         count=sum(part.count for part in parts),
@@ -315,7 +317,8 @@ def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:
         limit=farthest.limit,
         agreement=min((part.agreement for part in parts if part.agreement is not None), default=None),
         left_out=sum(part.left_out for part in parts),
-        first_wrong=next((part.first_wrong for part in parts if part.first_wrong is not None), None),
+        first_wrong=first.first_wrong,
+        expected_from=first.expected_from,
         tells_apart=any(part.tells_apart for part in parts),
     )
 

@@ -19,7 +19,7 @@ _CLIP = 10.0
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """The expected outputs of the answers to some samples, all of one signature."""
+    """A part of ExpectedAnswers: the outputs of the answers to some samples, all of one signature."""
 
     ids: Sequence[str]
     outputs: Arrays
@@ -96,10 +96,6 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
     return None
 
 
-ExpectedBySignature = Mapping[object, ExpectedOutputs]
-"""For each signature, the expected outputs of the answers that have it."""
-
-
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     """How far floating-point outputs are from the first sample's, in multiples of the spread, [rows,
     elements]; clipped, so that an element that is far off, or NaN, does not outweigh all others."""
@@ -125,7 +121,7 @@ def signature(row: Arrays) -> object:
     return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
 
 
-def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> ExpectedBySignature:
+def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> dict[object, ExpectedOutputs]:
     """The expected answers `rows`, without a batch axis, by their samples' indices in `ids`."""
     by_signature: dict[object, list[int]] = {}
     for sample, row in rows.items():

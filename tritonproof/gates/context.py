@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, typical_difference
 from tritonproof.accuracy.expected import expect_by_signature
@@ -153,12 +152,10 @@ def gate_finding(
     finding: AnswerFinding[AnswerComparison],
     requests: int,
     tried: str,
-    expected_from: str = "alone",
 ) -> AnswerFinding[GateResult]:
-    """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
-    comparison = structs.replace(finding.result, expected_from=expected_from)
-    fault = context.why_nothing_compared or wrong_text(comparison)
-    return AnswerFinding(GateResult(gate_name, requests, tried, fault, comparison), finding.mismatch)
+    """The finding of a gate whose answers were compared with expected ones, as `finding` says."""
+    fault = context.why_nothing_compared or wrong_text(finding.result)
+    return AnswerFinding(GateResult(gate_name, requests, tried, fault, finding.result), finding.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
-from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
+from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
@@ -120,7 +120,7 @@ def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, 
     return allowed
 
 
-def _expected(replies: _ByNumber) -> ExpectedBySignature:
+def _expected(replies: _ByNumber) -> Mapping[object, ExpectedOutputs]:
     """The expected answers; for the comparison, each is to a sample of its own."""
     return expect_by_signature(dict(enumerate(replies.values())), [_answer_name(key) for key in replies])
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import AnswerFinding
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
 from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
@@ -119,10 +119,11 @@ def compare_with_recorded(
     limits = here.or_wider(there).at_least(context.limits.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, context.limits)
-    finding = dataclasses.replace(recorded.across_kernels, limits=limits).compare(answers)
+    expected_answers = ExpectedAnswers(recorded.across_kernels.by_signature, limits, "recorded")
+    finding = expected_answers.compare(answers)
     tried = f"{len(expected)} answers recorded of {earlier.case_id} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)
-    return gate_finding("recorded", context, finding, len(answers), tried, "recorded")
+    return gate_finding("recorded", context, finding, len(answers), tried)
 
 
 def _digest(served: ServedModel, sample: int) -> str:

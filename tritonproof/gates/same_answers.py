@@ -6,12 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import (
-    AnswerFinding,
-    ExpectedAnswers,
-    compare_answers,
-    merge_findings,
-)
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, merge_findings
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -113,9 +108,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     )
     # An answer that is wrong beside the lone one comes first: it is wrong by itself.
     finding = merge_findings([*with_alone, *by_position])
-    is_alone = any(part.result.wrong for part in with_alone) or not finding.result.wrong
-    expected_from = "alone" if is_alone else "in an earlier batch of this size"
-    return gate_finding("batches", context, finding, sent, text, expected_from)
+    return gate_finding("batches", context, finding, sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -148,7 +141,9 @@ def _compare_positions(
     batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
     outputs, actual = ({name: out[rows] for name, out in side.outputs.items()} for side in (before, after))
     expected = ExpectedOutputs([batch[row] for row in rows], outputs, spreads, range(len(rows)))
-    finding = compare_answers(expected, [Answer(np.arange(len(rows)), actual)], singles.within_noise.limits)
+    limits, expected_from = singles.within_noise.limits, "in an earlier batch of this size"
+    expected_answers = ExpectedAnswers({"": expected}, limits, expected_from)
+    finding = expected_answers.compare([Answer(np.arange(len(rows)), actual)])
     if (mismatch := finding.mismatch) is not None:
         mismatch = dataclasses.replace(mismatch, batch=batch, row=int(rows[mismatch.row]))
     return dataclasses.replace(finding, mismatch=mismatch)
@@ -172,7 +167,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
     spreads = _spreads_like(singles, expected.outputs) or expected.spreads
     expected = dataclasses.replace(expected, spreads=spreads)
-    return compare_answers(expected, answers, singles.within_noise.limits)
+    return ExpectedAnswers({"": expected}, singles.within_noise.limits, "alone").compare(answers)
 
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
@@ -194,12 +189,13 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, theirs = singles if is_asked else (current.answers_to(data), baseline.answers_to(data))
         our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
-        expected = dataclasses.replace(theirs.within_noise, limits=_limits_between(ours, theirs))
+        limits = _limits_between(ours, theirs)
+        expected = ExpectedAnswers(theirs.within_noise.by_signature, limits, f"by {baseline_name}")
         findings.append(expected.compare(our_answers))
         samples += len(theirs.by_sample)
     whole = merge_findings(findings)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
+    finding = gate_finding("baseline", baseline, whole, 4 * samples, tried)
     here, there = (inferred_precision(answers.by_sample.values()) or "fp32" for answers in singles)
     if whole.result.wrong and here != there:
         fault = f"{finding.result.fault}; its answers show {here.upper()}, and {there.upper()} there"
