@@ -69,7 +69,8 @@ def test_recorded_answers_round_trip(kept: Any) -> None:
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
     assert (gate.gate, gate.requests, gate.fault) == ("recorded", 8, "")
-    assert (CASE_ID in gate.tried, "2.51.0" in gate.tried) == (True, True)
+    assert CASE_ID in gate.tried
+    assert "2.51.0" in gate.tried
 
 
 def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
