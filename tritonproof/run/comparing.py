@@ -23,7 +23,7 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run.case_run import BaselineResult, CaseRun
 from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
@@ -93,7 +93,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     return load
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> BaselineResult:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
     Raises NotAvailableError if the baseline's repository has no such model."""
     if run.baseline_result is not None:
@@ -116,7 +116,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
     comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
-    run.baseline_result = finding, comparison
+    run.baseline_result = BaselineResult(finding, comparison)
     return run.baseline_result
 
 
