@@ -28,8 +28,9 @@ from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
 
-IS_NEW_TEXT = " is new: "
-"""What the reason says if a model is not compared because it replaces none."""
+
+class NewModelError(NotAvailableError):
+    """The model replaces none of the baseline's, so there is nothing to compare it with."""
 
 
 def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState]) -> list[PointState]:
@@ -95,13 +96,13 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
 
 def compare_with_baseline(run: CaseRun) -> BaselineResult:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
-    Raises NotAvailableError if the baseline's repository has no such model."""
+    Raises NewModelError if the baseline's repository has no such model."""
     if run.baseline_result is not None:
         return run.baseline_result
     baseline, name, model = run.baseline, str(run.settings.baseline), run.case.model
     if baseline is None:
-        what = f"{model.name}{IS_NEW_TEXT}{name} has no such model to compare it with"
-        raise NotAvailableError(what, where=run.case)
+        what = f"{model.name} is new: {name} has no such model to compare it with"
+        raise NewModelError(what, where=run.case)
     with run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), finding.result.fault]))
