@@ -106,9 +106,8 @@ def compare_with_baseline(run: CaseRun) -> BaselineResult:
     with run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), finding.result.fault]))
-    new_warnings = warnings_in(run.server.log)
-    for known_warning in warnings_in(baseline.server.log):
-        new_warnings.pop(known_warning, None)
+    known = warnings_in(baseline.server.log)
+    new_warnings = [text for key, text in warnings_in(run.server.log).items() if key not in known]
     side, baseline_side = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {name}")
@@ -116,7 +115,7 @@ def compare_with_baseline(run: CaseRun) -> BaselineResult:
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
-    comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
+    comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings[:20]))
     run.baseline_result = BaselineResult(finding, comparison)
     return run.baseline_result
 
