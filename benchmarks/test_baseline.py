@@ -14,8 +14,9 @@ from tritonproof.run.proving import reproduce
 @pytest.mark.step("baseline")
 def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    finding, comparison = compare_with_baseline(run)
-    recorder.record(gates=(finding.result,), baseline=comparison)
+    result = compare_with_baseline(run)
+    finding = result.finding
+    recorder.record(gates=(finding.result,), baseline=result.comparison)
     recorder.report.show(gate_text(finding.result))
     shown = reproduce(run, finding)
     if finding.result.fault:
@@ -26,7 +27,7 @@ def test_baseline(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("footprint")
 def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
-    _gate, comparison = compare_with_baseline(run)
+    comparison = compare_with_baseline(run).comparison
     recorder.record(baseline=comparison)
     changes = [text for text, _ in footprint_changes(comparison)]
     if not changes:

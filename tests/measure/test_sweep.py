@@ -16,7 +16,7 @@ from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
-from tritonproof.measure.point_state import Baseline, PointState, Side
+from tritonproof.measure.point_state import ComparedSide, PointState, Side
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -217,7 +217,7 @@ def test_requests_to_certify_fit_in_few_passes() -> None:
     """Windows that hold a few requests would need hundreds; a quarter of a pass at a rate does not count."""
     server, plan = SimulatedServer(lambda _job, _number: 40.0), dataclasses.replace(QUICK, certify=99.9)
     alone, at_rate = Side(toy.job(ONLINE)), Side(toy.job(LoadPoint("online", 1, 0, 20.0, "constant")))
-    paired = PointState(alone, Baseline(Side(toy.job(ONLINE, "baseline")), toy.terms()))
+    paired = PointState(alone, ComparedSide(Side(toy.job(ONLINE, "baseline")), toy.terms()))
     for begun, most in ((PointState(alone), 33), (paired, 160), (PointState(at_rate), 42)):
         (state,) = sweep.sweep_points([begun], plan, run_pass=server.run_pass)
         assert state.requests >= 6_636
@@ -230,7 +230,7 @@ def test_progress_shows_activity_and_precision_but_no_speed() -> None:
     run(SimulatedServer(), on_progress=reports.append)
     activities = [text.partition(",")[0] for text in reports]
     assert activities == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
-    pair = PointState(Side(toy.job(ONLINE)), Baseline(Side(toy.job(ONLINE)), toy.terms()))
+    pair = PointState(Side(toy.job(ONLINE)), ComparedSide(Side(toy.job(ONLINE)), toy.terms()))
     sweep.sweep_points([pair], PATIENT, run_pass=SimulatedServer().run_pass, on_progress=reports.append)
     assert {text.partition("points")[2] for text in reports} == {"", "; ± 0.0 %", "; ratio ± 0.0 %"}
 

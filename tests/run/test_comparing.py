@@ -72,11 +72,11 @@ def test_losses_of_clients_and_new_warnings_are_told_once(side: SideOf, compared
     more = Tensor("MORE", "FP32", (1,))
     other = {"exchange": "sequence", "outputs": (more, *MODEL.outputs)}
     run = compared(side("known, 12 ms", "fresh"), side("known, 7 ms", "gone", batch=8, **other))
-    finding, baseline = comparing.compare_with_baseline(run)
+    result = comparing.compare_with_baseline(run)
     lost = "it lacks outputs that the other has: MORE (FP32); batches up to 4 are taken, and up to 8 there; "
-    assert finding.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
-    assert baseline.warnings == ("fresh",)
-    assert comparing.compare_with_baseline(run) == (finding, baseline), "no server loads it again"
+    assert result.finding.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
+    assert result.comparison.warnings == ("fresh",)
+    assert comparing.compare_with_baseline(run) is result, "no server loads it again"
 
 
 def test_baseline_differs_by_its_triton_alone(run_of: RunOf) -> None:
@@ -100,7 +100,7 @@ def test_requests_that_are_not_taken_any_more_are_losses(
     inputs: list[Tensor], inputs_there: list[Tensor], lost: str, side: SideOf, compared: Compared
 ) -> None:
     run = compared(side(inputs=inputs), side(inputs=inputs_there, exchange="sequence"))
-    fault = comparing.compare_with_baseline(run)[0].result.fault
+    fault = comparing.compare_with_baseline(run).finding.result.fault
     assert fault == f"{lost}its requests are decoupled, and sequence there"
 
 
@@ -114,7 +114,7 @@ def test_slow_loading_is_repeated_in_turns(
     loadings_s: Any, count: int, side: SideOf, compared: Compared
 ) -> None:
     run = compared(side(loadings_s=loadings_s), side(exchange="sequence"))
-    _, baseline = comparing.compare_with_baseline(run)
+    baseline = comparing.compare_with_baseline(run).comparison
     assert baseline.current.loadings_s == loadings_s[:count]
     assert baseline.baseline.loadings_s == (1.0,) * count
 
@@ -172,7 +172,7 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.expected_answers)))
     (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
-    tried = comparing.compare_with_baseline(run)[0].result.tried
+    tried = comparing.compare_with_baseline(run).finding.result.tried
     assert run.expected_answers is run.gate_context.single_answers.across_kernels, "they are asked for once"
     for sent in (state.current.job, present(state.baseline).side.job):
         assert (sent.served.data.ids, sent.output_bytes) == (["(1, 4)", "(3, 4)"], [16, 48])

@@ -31,7 +31,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class ComparedSide:
     """A load point on the baseline's server, and the terms on which its speed is compared with that."""
 
     side: Side
@@ -44,7 +44,7 @@ class PointState:
     baseline, taken in turns with these, are what its speed is compared with."""
 
     current: Side
-    baseline: Baseline | None = None
+    baseline: ComparedSide | None = None
     error: ProofError | None = None
     window_s: float = 0.0
     """Seconds of each window of the next pass of either side."""
@@ -76,7 +76,7 @@ def with_baseline(state: PointState, server: Server, name: str, terms: Compariso
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     side = Side(dataclasses.replace(job, served=served, expected_answers=None))
-    return dataclasses.replace(state, baseline=Baseline(side, terms))
+    return dataclasses.replace(state, baseline=ComparedSide(side, terms))
 
 
 def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:

@@ -37,6 +37,13 @@ class MeasuredPoint(NamedTuple):
     latencies_s: Sequence[float]
 
 
+class BaselineResult(NamedTuple):
+    """What comparing a case with its baseline finds: in the answers, and in all else."""
+
+    finding: AnswerFinding[GateResult]
+    comparison: schema.BaselineComparison
+
+
 def _ended(run: "CaseRun") -> NoReturn:
     raise RuntimeError(f"{run.label}: the block of this run has ended")
 
@@ -65,7 +72,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
-        self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
+        self.baseline_result: BaselineResult | None = None
 
     def __exit__(self, *error: Any) -> None:
         if is_made(self, "accuracy"):  # someone may keep it

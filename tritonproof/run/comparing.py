@@ -23,13 +23,14 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run.case_run import BaselineResult, CaseRun
 from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
 
-IS_NEW_TEXT = " is new: "
-"""What the reason says if a model is not compared because it replaces none."""
+
+class NewModelError(NotAvailableError):
+    """The model replaces none of the baseline's, so there is nothing to compare it with."""
 
 
 def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState]) -> list[PointState]:
@@ -93,21 +94,20 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     return load
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> BaselineResult:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
-    Raises NotAvailableError if the baseline's repository has no such model."""
+    Raises NewModelError if the baseline's repository has no such model."""
     if run.baseline_result is not None:
         return run.baseline_result
     baseline, name, model = run.baseline, str(run.settings.baseline), run.case.model
     if baseline is None:
-        what = f"{model.name}{IS_NEW_TEXT}{name} has no such model to compare it with"
-        raise NotAvailableError(what, where=run.case)
+        what = f"{model.name} is new: {name} has no such model to compare it with"
+        raise NewModelError(what, where=run.case)
     with run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), finding.result.fault]))
-    new_warnings = warnings_in(run.server.log)
-    for known_warning in warnings_in(baseline.server.log):
-        new_warnings.pop(known_warning, None)
+    known = warnings_in(baseline.server.log)
+    new_warnings = [text for key, text in warnings_in(run.server.log).items() if key not in known]
     side, baseline_side = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {name}")
@@ -115,8 +115,8 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
-    comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
-    run.baseline_result = finding, comparison
+    comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings[:20]))
+    run.baseline_result = BaselineResult(finding, comparison)
     return run.baseline_result
 
 

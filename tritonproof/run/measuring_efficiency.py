@@ -4,7 +4,6 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -20,15 +19,9 @@ from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import prepare_to_measure
+from tritonproof.run.model_run import Reference
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
-
-
-class _Reference(NamedTuple):
-    """The run of a model's reference format, and its fastest load point."""
-
-    run: CaseRun
-    best: PointResult
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
@@ -97,12 +90,8 @@ def results_of(
     return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
 
-def _request_s(result: PointResult) -> float:
-    return result.latency_ms["avg"].value / 1e3
-
-
 def _measure(
-    run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: _Reference | None
+    run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: Reference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
@@ -111,14 +100,14 @@ def _measure(
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
     with prepare_to_measure(run, [point]) as (job,):
-        job = replace(job, request_s=_request_s(best))
+        job = replace(job, request_s=best.latency_ms["avg"].value / 1e3)
         cold = [job] if run.loader.put_under_load() else []
         reference_job = None
-        if reference is not None and reference.run is not run:
-            server, request_s = reference.run.server, _request_s(reference.best)
-            served = replace(job.served, server=server, name=server.name_of(reference.run.case))
+        if reference is not None and str(reference.case) != str(run.case):
+            server, request_s = reference.server, reference.best.latency_ms["avg"].value / 1e3
+            served = replace(job.served, server=server, name=server.name_of(reference.case))
             reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
-            if reference.run.loader.put_under_load():
+            if reference.put_under_load():
                 cold.append(reference_job)
         reference_text = "" if reference_job is None else f", {reference_job.served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
@@ -138,25 +127,24 @@ def _measure(
     if reference is None:
         return entry
     ratio = schema.Ratio(1.0, 1.0, 1.0) if reference_job is None else turns.ratio("reference")
-    digest = reference.run.build.facts.digest
-    compared = schema.ReferenceComparison(str(reference.run.requested), ratio, digest)
+    compared = schema.ReferenceComparison(str(reference.case), ratio, reference.build_digest)
     return structs.replace(entry, reference=compared)
 
 
-def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> _Reference | None:
-    """The run of the model's reference format, loaded for its fastest point, and that point: `run` and `best`
-    if this case is the reference. The run is made once for all cases of the model, or ends with `stack` if
-    one is given. None if no right record of this machine, build and settings has a fastest point."""
+def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> Reference | None:
+    """The model's reference format, loaded for its fastest point: of `run`, with `best`, if this case is the
+    reference. It is served once for all cases of the model, or until `stack` ends if one is given. None if no
+    right record of this machine, build and settings has a fastest point."""
     case = reference_of(run.case)
-    references: dict[str, _Reference | None] = run.model_run.reference_runs if stack is None else {}
+    references = run.model_run.references if stack is None else {}
     if str(case) == str(run.case):
-        return _Reference(run, best)
+        return Reference(case, run.build.facts.digest, run.server, run.loader.put_under_load, best)
     if str(case) not in references:
         references[str(case)] = _served_reference(run, case, stack or run.model_run.stack)
     return references[str(case)]
 
 
-def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
+def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> Reference | None:
     settings, weights_digest = run.settings, run.model_run.framework_model_on_cpu.digest
     deployment = deployment_of(case, settings)
     build = builds.reusable_build(case, weights_digest, deployment, settings.model_repos, settings.dataset)
@@ -174,4 +162,5 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(CaseRun(case, run.model_run, prepare_reference, "reference"))
     reference_run.loader.ensure_loaded(best.point.scenario)
-    return _Reference(reference_run, best)
+    server, put_under_load = reference_run.server, reference_run.loader.put_under_load
+    return Reference(case, build.facts.digest, server, put_under_load, best)

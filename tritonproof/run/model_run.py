@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritonproof.accuracy import stages
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
@@ -13,13 +13,14 @@ from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
-from tritonproof.record.schema import Estimate, LoadPoint
+from tritonproof.record.schema import Estimate, LoadPoint, PointResult
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
+from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import FrameworkModel, Model, NetworkModel, Samples, Target
+from tritonproof.spec import Case, FrameworkModel, Model, NetworkModel, Samples, Target
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,16 @@ class SuiteRun:
         return self.peaks[kind]
 
 
+class Reference(NamedTuple):
+    """A case of a model's reference format on its server, its loader's method, and its fastest load point."""
+
+    case: Case
+    build_digest: str
+    server: Server
+    put_under_load: Callable[[], bool]
+    best: PointResult
+
+
 @dataclass(eq=False)
 class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     """What the cases of a model on a target share, for the length of a `with` block."""
@@ -57,8 +68,8 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     model: Model
     target: Target
     suite_run: SuiteRun
-    reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
-    """By the id of its case, the `CaseRun` of the reference format with its fastest point, or None."""
+    references: dict[str, Reference | None] = field(default_factory=dict, init=False)
+    """By the case's id; None if no right record has a fastest point."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
     """What ends with the block."""

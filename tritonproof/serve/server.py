@@ -97,8 +97,9 @@ class Server:
         except (client_error_type(), ProofError) as error:
             why = f"{error_text(error, limit_s)}{self.log_tail()}"
             raise ProofError(f"a request failed: {why}", where=name) from error
-        alone = not model.batched
-        return {name: value[None] if alone and value is not None else value for name, value in values.items()}
+        if model.batched:
+            return values
+        return {name: None if value is None else value[None] for name, value in values.items()}
 
     def wait_for(self, call: Callable[[], connection.Result]) -> connection.Result:
         """The result of `call`, which waits for this server. If a server on this machine computes nothing for
