@@ -82,7 +82,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(variant)
             self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.loaded_for(variant)
+        self.loaded, self.starts[scenario] = prepared.load_variant(variant)
         return self.loaded
 
     def put_under_load(self) -> bool:

@@ -158,8 +158,8 @@ class RepositorySearch:
         load_folder(self.run.server, self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or variant.joins_requests
-        loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
+        joins = loaded.joins_requests or variant.joins_requests
+        loaded = dataclasses.replace(loaded, first_answer=None, joins_requests=joins)
         for check in (reload_gate, in_flight_gate):
             if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)

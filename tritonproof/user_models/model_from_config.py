@@ -113,8 +113,8 @@ def configured_deployment(config: "ModelConfig") -> Deployment:
     )
 
 
-def batches_dynamically(config: "ModelConfig") -> bool:
-    """Whether the server may batch requests dynamically, for this model or those that an ensemble calls."""
+def joins_requests(config: "ModelConfig") -> bool:
+    """Whether the server's batcher may join requests, for this model or those that an ensemble calls."""
     return bool(config.ensemble_scheduling.step) or config.HasField("dynamic_batching")
 
 
