@@ -84,9 +84,10 @@ class RepositoryCase:
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
         start = Start(variant.scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.entry.folder else None
-        may_join = bool(self.described.called or self.described.unreported)  # as far as the server says
-        may_join |= model_from_config.joins_requests(self.described.config)
-        return LoadedAs(variant, self.described.backend, first_answer, may_join), start
+        config = self.described.config
+        may_join = config.ensemble_scheduling.step or self.described.called or self.described.unreported
+        joins_requests = bool(may_join) or config.HasField("dynamic_batching")  # as far as the server says
+        return LoadedAs(variant, self.described.backend, first_answer, joins_requests), start
 
     def load_anew(self, _variant: ConfigVariant) -> str:
         assert self.described.entry.folder is not None
