@@ -81,7 +81,7 @@ class StandInCase:
         self.server.load_model(str(self.case), None)
         return "python"
 
-    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -16,10 +17,10 @@ from tritonproof.run.proving import run_gate
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
-def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None:
-    """One of a repository is otherwise loaded before its run asks for it."""
+@pytest.mark.parametrize("prepare_on", [prepare, prepare_repository_case])
+def test_case_that_a_reload_left_unloaded_is_loaded_once(prepare_on: Any, run_of: RunOf) -> None:
     loading = Mock(side_effect=[ProofError("no memory"), None])
-    loader = run_of(prepare_repository_case(StandInServer(on_loading=loading))).loader
+    loader = run_of(prepare_on(server=StandInServer(on_loading=loading))).loader
     with pytest.raises(ProofError, match="no memory"):
         loader.reload()
     for _ in range(2):
@@ -33,8 +34,7 @@ def test_every_kind_of_server_takes_a_repositorys_model(
 ) -> None:
     """It needs no backend of the suite's: `tmp_path`, the server's folder of backends, is empty."""
     server = StandInServer(spec=ServerSpec(kind), backends=tmp_path)
-    loaded = run_of(prepare_repository_case(server)).loader.ensure_loaded("online")
-    assert loaded.variant.scenario == "online"
+    assert run_of(prepare_repository_case(server)).loader.ensure_loaded("online").variant.scenario == "online"
 
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:

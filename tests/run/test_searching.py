@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests import sample_records
+from tests import sample_records, toy
 from tests.build.conversions import UP_TO_32
 from tests.fake_nvml import Clock
 from tests.run.conftest import RunOf
@@ -21,6 +21,7 @@ from tritonproof.search.candidates import Candidate
 from tritonproof.search.trials import Measurer, OperatingPoint, RerunError
 
 VARIANT = ConfigVariant("online", UP_TO_32)
+POINT = OperatingPoint(Candidate(VARIANT, (LoadPoint("online", 1, 4),)), 0)
 
 
 @pytest.mark.parametrize(
@@ -44,37 +45,37 @@ def test_configuration_that_changes_answers_is_left_out(
     run: Any = run_of(prepare_repository_case(server, instance_group=[{}]))
     search = RepositorySearch(run, run.prepared.described)
     with pytest.raises(AccuracyError, match="row 3 differs"):
-        search.load(VARIANT)
+        search.load(toy.ONLINE)  # its own deployment
+    assert (run.loader.loaded, loading.call_count) == (None, 1)
     for _once_and_again in range(2):
-        search.load(VARIANT)
-    assert loading.call_count == 2, "once after it was left out"
+        search.load(toy.ONLINE)
+    assert (loading.call_count, run.loader.ensure_loaded("online").first_answer) == (2, {})
 
 
 def test_failed_search_restores_own_configuration(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = StandInServer(on_loading=(loading := Mock()))
+    server = StandInServer(on_loading=(loading := Mock(side_effect=[ProofError("nothing loads"), None])))
     run = run_of(prepare_repository_case(server, instance_group=[{}]), latency_budget_ms="7")
-    monkeypatch.setattr(fastest, "find_fastest", Mock(side_effect=ProofError("nothing loads")))
+    monkeypatch.setattr(fastest, "find_fastest", lambda _space, _goal, measurer, *_: measurer.probe(POINT))
     with pytest.raises(ProofError, match="nothing loads"), searching.search_for_fastest(run):
         pass
-    assert loading.call_count == 1
+    assert (loading.call_count, run.loader.ensure_loaded("online")) == (2, run.gate_context.loaded)
 
 
 def test_what_a_search_leaves_out_is_noted(
     run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    candidate = Candidate(VARIANT, (LoadPoint("online", 1, 4),))
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
 
     def find(_space: object, _goal: object, measurer: Measurer, *_more: object) -> object:
         with pytest.raises(ProofError, match="too large"):
-            measurer.probe(OperatingPoint(candidate, 0))
-        return measurer.measure_again([OperatingPoint(candidate, 0)])
+            measurer.probe(POINT)
+        return measurer.measure_again([POINT])
 
     monkeypatch.setattr(fastest, "find_fastest", find)
     with pytest.raises(RerunError), searching.search_for_fastest(run):
         pass
-    said = "batch 64: larger than 32", *[f"{candidate.label}: too large"] * 2
+    said = "batch 64: larger than 32", *[f"{POINT.candidate.label}: too large"] * 2
     noted = [line for line in lines if "left out" in line]
     assert noted == [f"{run.case}: left out: {what}" for what in said]
 
@@ -86,8 +87,7 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
 
     def find(*_arguments: object) -> Any:
         clock.now_s += 71.6
-        point = OperatingPoint(Candidate(VARIANT, ()), 0)
-        return SimpleNamespace(operating_point=point), sample_records.search(duration_s=0.0, config="")
+        return SimpleNamespace(operating_point=POINT), sample_records.search(duration_s=0.0, config="")
 
     monkeypatch.setattr(searching, "time", clock)
     monkeypatch.setattr(fastest, "find_fastest", find)

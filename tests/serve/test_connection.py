@@ -33,7 +33,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
-from tritonproof.serve.described_model import list_entries, load_model
+from tritonproof.serve.described_model import list_entries, load_and_describe
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models, connect
@@ -131,7 +131,7 @@ LONG = "\x1b[31m" + "9" * 1_000_000
 
 
 def test_nonnumeric_version_is_cut_and_made_visible(answering: Start) -> None:
-    first, version = load_model(answering(RepositoryIndex=models("1", LONG)), FOUND, {}).versions
+    first, version = load_and_describe(answering(RepositoryIndex=models("1", LONG)), FOUND, {}).versions
     assert first == "1"
     assert len(version) <= 100
     assert "\x1b" not in version
@@ -143,7 +143,7 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Start
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
     assert [entry.name for entry in list_entries(server)] == ["m"]
-    assert load_model(server, FOUND, {}).versions == ("1", "2", "10")
+    assert load_and_describe(server, FOUND, {}).versions == ("1", "2", "10")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: St
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
-    described = load_model(server, FOUND, {})
+    described = load_and_describe(server, FOUND, {})
     assert (described.versions, described.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
         perf_analyzer.check_measurable(server, described.unreported)
@@ -208,7 +208,7 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
 QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "ServerLive": lambda server: server.is_live(),
     "ModelStatistics": lambda server: server.statistics(),
-    "ModelConfig": lambda server: load_model(server, FOUND, {}),
+    "ModelConfig": lambda server: load_and_describe(server, FOUND, {}),
     "RepositoryModelUnload": lambda server: server.unload("m"),
     "SystemSharedMemoryRegister": lambda server: shared_region(server, 4096, "m").__enter__(),
     "SystemSharedMemoryUnregister": lambda server: perf_analyzer.forget_shared_memory(

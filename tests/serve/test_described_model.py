@@ -18,7 +18,7 @@ from tritonproof.measure.verifying import with_expected
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
-from tritonproof.serve.described_model import DescribedModel, load_model
+from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
@@ -75,7 +75,7 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def load(server: Server, found: Found, name: str) -> tuple[DescribedModel, Model]:
-    described = load_model(server, found[name], found)
+    described = load_and_describe(server, found[name], found)
     return described, with_config(as_model(found[name]), described.config)
 
 
@@ -94,7 +94,7 @@ def test_called_models_are_loaded_and_nothing_is_written(
 
 def test_model_without_instances_on_all_gpus_is_unavailable(server: Server, found: Found) -> None:
     with pytest.raises(NotAvailableError, match="on 0 GPUs"):
-        load_model(server, found["chain"], found, gpus=2)
+        load_and_describe(server, found["chain"], found, gpus=2)
 
 
 def test_missing_configuration_comes_from_server(server: Server, found: Found) -> None:
@@ -169,9 +169,9 @@ def test_first_line_states_reason(server: Server, repository: Path, name: str, r
 def test_unloadable_model_is_not_waited_for(server: Server, found: Found) -> None:
     for name in ("gpu-doubler", "gpu-chain"):
         with pytest.raises(NotAvailableError, match="gpu-doubler"):
-            load_model(server, found[name], found)
+            load_and_describe(server, found[name], found)
     with pytest.raises(ProofError, match=r"model\.py"):
-        load_model(server, found["empty"], {})
+        load_and_describe(server, found["empty"], {})
     assert server.is_live()
 
 

@@ -89,7 +89,7 @@ class LoadedAs:
     backend: str
     first_answer: Arrays | None = None
     """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
+    joins_requests: bool = True
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
     in_flight = context.most_in_flight(1)
     requests = served.data.requests(1)
     count = max(len(requests), in_flight)
-    is_joined = context.loaded.batches_dynamically and context.takes_batches
+    is_joined = context.loaded.joins_requests and context.takes_batches
     expected = singles.across_kernels if is_joined else singles.within_noise
     answers = served.ask(list(np.resize(requests, (count, 1))), in_flight)
     text = f"{count} requests of one sample each, {in_flight} in flight"
@@ -98,7 +98,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     before = {tuple(answer.sample_indices): answer for answer in served.ask(requests)}
     answers_at_once = served.ask(requests, len(requests))
     answers += [*before.values(), *answers_at_once]
-    if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
+    if not context.loaded.joins_requests or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in answers_at_once)
         by_position += [_compare_positions(served, singles, *pair) for pair in pairs]
     compare_kept()

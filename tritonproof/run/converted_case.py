@@ -72,7 +72,7 @@ class ConvertedCase:
         with self.run.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
         self.run.say(f"load into Triton ({variant.scenario})")
         with self.run.hold_machine(exclusive=False):
@@ -81,7 +81,7 @@ class ConvertedCase:
             loading_s = time.monotonic() - started
             first_s, first_answer = time_request(self, 1)
         start = Start(variant.scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
-        return LoadedAs(variant, backend, first_answer, batches_dynamically=variant.joins_requests), start
+        return LoadedAs(variant, backend, first_answer, joins_requests=variant.joins_requests), start
 
     def load_anew(self, variant: ConfigVariant) -> str:
         if not self.keeps_config:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
@@ -30,8 +31,8 @@ class Loader:
     loaded: LoadedAs | None = None
     under_load: LoadedAs | None = None
     """The loading that has been under load: another one leaves the case cold."""
-    is_unloaded: bool = False
-    """Whether a reload unloaded the case and failed to load it again."""
+    lacks_own_config: bool = False
+    """Whether the case is not loaded as it was prepared: a reload failed, or a search changed it."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
     """By scenario: how long the server's start, the last loading and the first request after it took."""
 
@@ -76,14 +77,29 @@ class Loader:
         variant = ConfigVariant(scenario, deployment or prepared.deployment)
         self.leave_gpu()
         prepared.server.check_running()
-        if self.loaded is not None and self.loaded.variant == variant:
+        if self.loaded is not None and self.loaded.variant == variant and not self.lacks_own_config:
             return self.loaded
         self.loaded = None  # nothing is loaded if what follows fails
-        if self.is_unloaded:
-            prepared.load_anew(variant)
-            self.is_unloaded = False
-        self.loaded, self.starts[scenario] = prepared.loaded_for(variant)
+        self.restore()
+        self.loaded, self.starts[scenario] = prepared.load_variant(variant)
         return self.loaded
+
+    @contextlib.contextmanager
+    def changing_to(self, loaded: LoadedAs) -> Iterator[None]:
+        """The block loads a repository's model by another configuration, and checks its answers. The model
+        counts as `loaded` once the block has ended without error; until then, nothing does."""
+        self.loaded, self.lacks_own_config = None, True
+        with self.model_run.hold_machine(exclusive=False):
+            yield
+        self.loaded = loaded
+
+    def restore(self) -> None:
+        """Load a repository's model by its own configuration, unless it is loaded so."""
+        if self.lacks_own_config and self.prepared.described is not None:  # a conversion is loaded on use
+            self.loaded = None
+            with self.model_run.hold_machine(exclusive=False):
+                self.prepared.load_anew(ConfigVariant("online", self.prepared.deployment))
+        self.lacks_own_config = False
 
     def put_under_load(self) -> bool:
         """Note that the case gets load; returns whether it was cold, without load since it was loaded."""
@@ -101,11 +117,11 @@ class Loader:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
         self.loaded = None
-        self.is_unloaded = True
+        self.lacks_own_config = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         since_start = ConfigVariant("online", prepared.deployment)  # before anything asked for a scenario
         backend = prepared.load_anew(loaded.variant if loaded else since_start)
         self.loaded = loaded and dataclasses.replace(loaded, backend=backend, first_answer=None)
-        self.is_unloaded = False
+        self.lacks_own_config = False
         return time.monotonic() - started

@@ -56,9 +56,9 @@ class PreparedCase(Protocol):
     def load_anew(self, variant: ConfigVariant) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        """How the model is loaded as a variant, and how long loading it and its first request took. Asking
-        loads a conversion; a repository's model is loaded since the case was prepared."""
+    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+        """Load a conversion as a variant; a repository's model is loaded since the case was prepared. Returns
+        how the model is loaded, and how long loading it and its first request took."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

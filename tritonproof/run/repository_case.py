@@ -22,7 +22,7 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.case_run import CaseRun
-from tritonproof.serve.described_model import DescribedModel, load_model
+from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
@@ -72,7 +72,7 @@ class RepositoryCase:
     def requests_note(self) -> str:
         return self.accepted_samples.source
 
-    def loaded_for(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         """How the model is loaded since the case was prepared, for either scenario, and how long that took:
         nothing is loaded or sent again. The first answer of a remote model is None, as others may have asked
         before. Raises NotAvailableError unless the model takes single requests."""
@@ -84,9 +84,10 @@ class RepositoryCase:
         first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
         start = Start(variant.scenario, self.server.ready_s, self.described.loading_s, first_ms)
         first_answer = self.accepted_samples.answer if self.described.entry.folder else None
-        may_join = bool(self.described.called or self.described.unreported)  # as far as the server says
-        may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadedAs(variant, self.described.backend, first_answer, may_join), start
+        config = self.described.config
+        may_join = config.ensemble_scheduling.step or self.described.called or self.described.unreported
+        joins_requests = bool(may_join) or config.HasField("dynamic_batching")  # as far as the server says
+        return LoadedAs(variant, self.described.backend, first_answer, joins_requests), start
 
     def load_anew(self, _variant: ConfigVariant) -> str:
         assert self.described.entry.folder is not None
@@ -152,7 +153,7 @@ def _describe_and_ask(
     samples = shared_samples
     if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs
         samples = samples or user_samples(requested)  # refused before anything is loaded
-    described = load_model(server, entries[name], entries, run.requested.gpus)
+    described = load_and_describe(server, entries[name], entries, run.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)

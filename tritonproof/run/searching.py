@@ -13,6 +13,7 @@ from msgspec import structs
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.configuration import config_text, model_config
+from tritonproof.client.requests import LoadedAs
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
@@ -38,7 +39,8 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
     described = run.prepared.described
-    searched: CaseSearch = ConvertedSearch(run) if described is None else RepositorySearch(run, described)
+    searched: ConvertedSearch | RepositorySearch
+    searched = ConvertedSearch(run) if described is None else RepositorySearch(run, described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
@@ -73,7 +75,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         config = record_updates.write_search_config(path, text, diff)
         yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
-        searched.restore()
+        run.loader.restore()
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,6 @@ class ConvertedSearch:
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
-    def restore(self) -> None:
-        pass  # each step loads the deployment that it needs
-
 
 class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
@@ -124,7 +123,6 @@ class RepositorySearch:
         self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
         _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
-        self.loaded_variant: ConfigVariant | None = None  # None for the model's own configuration
 
     def space(self) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -146,23 +144,19 @@ class RepositorySearch:
     def load(self, variant: ConfigVariant) -> None:
         """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
         not load, AccuracyError if an answer changes."""
-        if variant != self.loaded_variant:
-            self.loaded_variant = None
-            with self.run.hold_machine(exclusive=False):
-                self._load(variant)
-            self.loaded_variant = variant
-        self.run.loader.ensure_loaded("online")
-
-    def _load(self, variant: ConfigVariant) -> None:
-        config = candidates.apply_variant(self.completed, self.completed, variant)
-        load_folder(self.run.server, self.folder, config)
+        loader, own = self.run.loader, self.gate_context.loaded
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
-        loaded = self.gate_context.loaded
-        batches = loaded.batches_dynamically or variant.joins_requests
-        loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
-        for check in (reload_gate, in_flight_gate):
-            if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
-                raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
+        joins_requests = own.joins_requests or variant.joins_requests
+        loaded = LoadedAs(variant, own.backend, joins_requests=joins_requests)
+        if not loader.lacks_own_config or loader.loaded != loaded:
+            with loader.changing_to(loaded):
+                config = candidates.apply_variant(self.completed, self.completed, variant)
+                load_folder(self.run.server, self.folder, config)
+                as_own = dataclasses.replace(loaded, variant=own.variant)  # whose largest batch the case has
+                for check in (reload_gate, in_flight_gate):
+                    if wrong := check(dataclasses.replace(self.gate_context, loaded=as_own)).result.fault:
+                        raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
+        self.run.server.check_running()
 
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
@@ -173,11 +167,3 @@ class RepositorySearch:
         varied = candidates.apply_variant(self.own, self.completed, winner)
         proposed = model_repository.changed_config_text(text, self.own, varied)
         return proposed, model_repository.config_diff(self.entry.name, text, proposed)
-
-    def restore(self) -> None:
-        with self.run.hold_machine(exclusive=False):
-            load_folder(self.run.server, self.folder)
-
-
-CaseSearch = ConvertedSearch | RepositorySearch
-"""A search's case: it has a `space` of candidates, can `load` one, make a `proposal` of it, and `restore`."""

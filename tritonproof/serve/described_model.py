@@ -55,7 +55,7 @@ class DescribedModel:
         return f"{self.version}{others}{calls}"
 
 
-def load_model(
+def load_and_describe(
     server: Server, entry: RepositoryEntry, entries: Mapping[str, RepositoryEntry], gpus: int = 1
 ) -> DescribedModel:
     """Load a model of the server's repository `entries`, after the models that it calls; on a remote server

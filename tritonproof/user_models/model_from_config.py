@@ -113,11 +113,6 @@ def configured_deployment(config: "ModelConfig") -> Deployment:
     )
 
 
-def batches_dynamically(config: "ModelConfig") -> bool:
-    """Whether the server may batch requests dynamically, for this model or those that an ensemble calls."""
-    return bool(config.ensemble_scheduling.step) or config.HasField("dynamic_batching")
-
-
 def sequences_at_once(config: "ModelConfig") -> int:
     """The number of sequences that the model takes at once; others wait until one ends or times out."""
     batching, deployment = config.sequence_batching, configured_deployment(config)
