@@ -23,6 +23,7 @@ ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4)
 REBUILT = structs.replace(ONNX, build=structs.replace(ONNX.build, digest="another"))
 OF_EARLIER_BUILD = in_turns("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
 REDEPLOYED = structs.replace(ONNX, deployment=structs.replace(ONNX.deployment, instances=2))
+OTHER_TRANSPORT = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, shared_memory="cuda"))
 OTHER_SERVER = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, triton="2.61.0"))
 
 
@@ -37,6 +38,7 @@ RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]
     "a wrong reference": ((WRONG, SLOW, FAST), (WRONG, SLOW, FAST), (None, None, None)),
     "another machine": ((SLOW, ONNX, ELSEWHERE), (ONNX, SLOW, ELSEWHERE), (1, 2, None)),
     "another server": ((SLOW, ONNX, OTHER_SERVER), (ONNX, SLOW, OTHER_SERVER), (1, 2, None)),
+    "another transport": ((SLOW, ONNX, OTHER_TRANSPORT), (ONNX, SLOW, OTHER_TRANSPORT), (1, 2, None)),
     "a reference built anew": ((OF_EARLIER_BUILD, REBUILT), (REBUILT, OF_EARLIER_BUILD), (1, None)),
     "its build": ((OF_EARLIER_BUILD, ONNX), (OF_EARLIER_BUILD, ONNX), (1, 2)),
     "a reference with other settings": ((FAST, REDEPLOYED), (REDEPLOYED, FAST), (1, None)),

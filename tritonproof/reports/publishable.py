@@ -69,10 +69,12 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
 
 
 def comparable_setup(record: Record) -> tuple[Any, ...]:
-    """The machine (equal GPUs count as one), server and settings: only records of one place are ranked."""
+    """The machine (equal GPUs count as one), server, transport and settings: only records with equal ones
+    are ranked."""
     serving = record.serving
     settings = structs.replace(record.deployment, tf32=None)  # as of the precision
-    server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
+    image = serving and (serving.image, serving.image_digest)
+    server = serving and (serving.kind, serving.triton, image, serving.shared_memory)
     return record_files.machine_digest(record_files.without_names(record.machine)), server, settings
 
 
