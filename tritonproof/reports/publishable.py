@@ -69,8 +69,7 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
 
 
 def comparable_setup(record: Record) -> tuple[Any, ...]:
-    """The machine (equal GPUs count as one), server, transport and settings: only records with equal ones
-    are ranked."""
+    """What records that are ranked share: machine (equal GPUs count as one), server, transport, settings."""
     serving = record.serving
     settings = structs.replace(record.deployment, tf32=None)  # as of the precision
     image = serving and (serving.image, serving.image_digest)

@@ -1,6 +1,6 @@
 """All blocks of a case: its configuration, its load points, and what else was measured."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
@@ -11,7 +11,7 @@ from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
 from tritonproof.reports.tables.rendering import Formatted, markdown_text
-from tritonproof.reports.tables.soak import soak_section
+from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
 
 
@@ -32,6 +32,14 @@ def sections_beside_points(record: Publishable) -> list[Block]:
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
+
+
+FURTHER_TABLES: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
+    "baseline": (points.comparison_table, baseline_table),
+    "thresholds": (points.budget_table,),
+    "soak": (soak_table,),
+}
+"""The tables that a run prints beside its summary, by the option that asks for them; baseline: any."""
 
 
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
