@@ -117,7 +117,7 @@ class Reporter:
         self.isatty = isatty
         names = records or (str(record_files.record_path(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
-        settings = SimpleNamespace(results=results, given={"against", "thresholds", "soak"})
+        settings = SimpleNamespace(results=results, given={"thresholds", "soak"}, baseline="another build")
         self.stats, self.config = {"passed": reports}, SimpleNamespace(stash={SETTINGS: settings})
         self.lines: list[str] = []
 
