@@ -37,7 +37,9 @@ from tritonproof.spec import (
     FrameworkModel,
     Metric,
     Model,
+    NativeBackend,
     NetworkModel,
+    Runtime,
     Samples,
     Target,
     Tensor,
@@ -149,8 +151,8 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
         label="plain",
         library="none",
         artifact="model.npy",
-        backend="none",
-        runtime="none.py",
+        backend=NativeBackend(name="none"),
+        runtime=Runtime(file="none.py"),
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
         tolerances=dict.fromkeys(("fp32", "fp16", "bf16", "int8"), tolerance),
@@ -168,7 +170,8 @@ def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
         inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
         outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
     )
-    raw = dataclasses.replace(case().format, name="raw", artifact="model.bin", backend="onnxruntime")
+    backend = NativeBackend(name="onnxruntime")
+    raw = dataclasses.replace(case().format, name="raw", artifact="model.bin", backend=backend)
     in_raw = Case(CPU, four_numbers, raw, None, "fp32")
     folder = root / str(in_raw)
     version = folder / "1"

@@ -67,21 +67,6 @@ def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     return len(shape) == len(declared) and all(allowed in (ANY, length) for length, allowed in pairs)
 
 
-def why_undeclared(tensor: Tensor, values: "np.ndarray | None") -> str | None:
-    """How a tensor, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
-    import numpy as np  # the doctor reads this module where there is none
-    from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
-
-    if values is None:
-        return f"it lacks {tensor.name}"
-    if values.dtype != np.dtype(triton_to_np_dtype(tensor.dtype)):
-        return f"{tensor.name} is {np_to_triton_dtype(values.dtype)}, and declared {tensor.dtype}"
-    shape = values.shape[1:]
-    if values.ndim == 0 or not fits(shape, tensor.shape):
-        return f"{tensor.name} is of shape {list(shape)}, and declared {list(tensor.shape)}"
-    return None
-
-
 @dataclass(frozen=True)
 class Samples:
     """A split of a data set, loaded piece by piece so that it may exceed memory."""
@@ -294,6 +279,38 @@ class ConversionJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NativeBackend:
+    """A backend of Triton's own, which serves a format where the server has it."""
+
+    name: str
+    platform: str = ""
+    """The `platform` in config.pbtxt, if the backend serves several kinds of artifacts."""
+    parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
+    """Turns `runtime_settings` of `build/runtime_files.py` into the parameters in config.pbtxt."""
+    gpu_settings: frozenset[str] = frozenset()
+    """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that it obeys on a GPU."""
+    reads_engines: bool = False
+    """Whether it reads engines, which only the TensorRT that built them runs."""
+    returns_freed_memory: bool = False
+    """Whether it makes glibc return freed memory to the kernel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """The suite's own code for a format, which runs it in process, and on Triton's Python backend where the
+    native one is missing."""
+
+    file: str
+    """The file in tritonproof/runtimes/."""
+    gpu_arrays: Literal["numpy", "torch"] = "numpy"
+    """Its inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
+    pads_batches: bool = False
+    """Whether, on a GPU, it may compute only a few batch sizes and pad other batches to the next."""
+    gpu_settings: frozenset[str] = frozenset()
+    """As in `NativeBackend`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Format:
     """A serving format: its names, how a model is converted to it, how that is served, and where it runs."""
 
@@ -318,20 +335,9 @@ class Format:
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
     compiles: bool = False
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
-    backend: str
-    """Triton's native backend; empty where only the suite's runtime serves the format."""
-    platform: str = ""
-    """The `platform` in config.pbtxt, where Triton's native backend serves several kinds of artifacts."""
-    runtime: str
-    """The file in tritonproof/runtimes/ that serves the format where the native backend is missing."""
-    native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """Turns `runtime_settings` of `build/runtime_files.py` into the backend's parameters in config.pbtxt."""
-    gpu_arrays: Literal["numpy", "torch"] = "numpy"
-    """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
-    pads_batches: bool = False
-    """Whether the runtime, on a GPU, may compute only a few batch sizes and pad other batches to the next."""
-    gpu_settings: frozenset[str] = frozenset()
-    """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
+    backend: NativeBackend | None = None
+    """Triton's own backend; None where only the suite's runtime serves the format."""
+    runtime: Runtime
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it (device, accelerator, precision), with the fix; or None."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None

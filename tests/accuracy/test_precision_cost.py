@@ -14,6 +14,7 @@ from tests import toy
 from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.limits import CaseArithmetic
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.accuracy.precision_cost import emulated_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.stages import StageComparison
@@ -32,7 +33,6 @@ from tritonproof.spec import (
     Samples,
     Tensor,
     Tolerance,
-    why_undeclared,
 )
 
 MODELS = {model.name: model for model in all_models()}

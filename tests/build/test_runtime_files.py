@@ -67,7 +67,7 @@ def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.Monk
     own_runtimes = tmp_path / "runtimes"
     own_runtimes.mkdir()
     shutil.copyfile(runtime_files.RUNTIMES / "model.py", own_runtimes / "model.py")
-    (own_runtimes / ONNX.runtime).write_text(RUNTIME)
+    (own_runtimes / ONNX.runtime.file).write_text(RUNTIME)
     monkeypatch.setattr(runtime_files, "RUNTIMES", own_runtimes)
     case, deployment = case_with(writing("converted")), structs.replace(UP_TO_32, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)

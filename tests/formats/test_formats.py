@@ -185,7 +185,7 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
         ("X = replace(ONNX, precisions={'cpu': ('fp32')})", "precisions of Format onnx"),
         ("X = replace(ONNX, convert=None)", "convert of Format onnx"),
         ("X = replace(ONNX, tolerances={})", "tolerances of the format onnx lack fp16, fp32, int8"),
-        ("X = replace(ONNX, runtime='gone.py')", "no runtime 'gone.py'"),
+        ("X = replace(ONNX, runtime=replace(ONNX.runtime, file='gone.py'))", "no runtime 'gone.py'"),
         ("X = ONNX\nY = replace(ONNX)", "there is a format onnx already"),
     ],
 )

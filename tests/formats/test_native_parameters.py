@@ -25,7 +25,11 @@ RELEASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("backend_pa
 """The parameters that a file of a backend's repository reads in a range of releases, and those that end the
 server when it loads a model with them a second time."""
 BY_NAME = {model.name: model for model in all_models()}
-NATIVE = [format_ for format_ in all_formats() if format_.backend and format_.backend != "tensorrt"]
+NATIVE = [
+    (format_, format_.backend.name)
+    for format_ in all_formats()
+    if format_.backend is not None and not format_.backend.reads_engines
+]
 
 
 def parameters(format_: Format, model: Model, target: str | None = None) -> Mapping[str, str]:
@@ -39,7 +43,7 @@ def parameters(format_: Format, model: Model, target: str | None = None) -> Mapp
     "releases", RELEASES, ids=lambda entry: "{backend}-{first_release}-to-{last_release}".format_map(entry)
 )
 def test_every_release_reads_each_parameter(releases: dict[str, Any]) -> None:
-    formats = [native for native in NATIVE if native.backend == releases["backend"]]
+    formats = [format_ for format_, backend in NATIVE if backend == releases["backend"]]
     assert formats
     models = (*all_models(), dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx"))
     for format_, model, target in itertools.product(formats, models, (None, "NVIDIA A100")):
@@ -51,11 +55,11 @@ def test_every_release_reads_each_parameter(releases: dict[str, Any]) -> None:
 
 
 def test_parameter_table_covers_every_backend() -> None:
-    assert {entry["backend"] for entry in RELEASES} == {entry.backend for entry in NATIVE}
+    assert {entry["backend"] for entry in RELEASES} == {backend for _, backend in NATIVE}
 
 
 def test_large_models_on_cpu_disable_memory_arena() -> None:
-    (onnx,) = [format_ for format_ in NATIVE if format_.name == "onnx"]
+    (onnx,) = [format_ for format_, _ in NATIVE if format_.name == "onnx"]
     off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
     assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
     assert not off.keys() & parameters(onnx, BY_NAME["resnet50"]).keys()

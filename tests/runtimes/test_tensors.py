@@ -80,7 +80,7 @@ def on_tensors(built: CaseBuild) -> Any:
     """The build's runtime, opened on the CPU as on a GPU."""
     settings = runtime_files.runtime_settings(built.case, DEPLOYMENT)
     settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
-    return runtime_files.load_runtime(built.case.format.runtime).load(built.artifact, settings)
+    return runtime_files.load_runtime(built.case.format.runtime.file).load(built.artifact, settings)
 
 
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])

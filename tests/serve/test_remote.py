@@ -27,6 +27,7 @@ from tritonproof.serve.loading import lacks_backend, load_build
 from tritonproof.serve.remote import connect
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import NativeBackend
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,8 @@ def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Pa
             remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
         assert lacks_backend(caught.value)
     build = toy.make_build(tmp_path, "native", toy.DOUBLING)
-    case = dataclasses.replace(build.case, format=dataclasses.replace(build.case.format, backend="python"))
+    raw = dataclasses.replace(build.case.format, backend=NativeBackend(name="python"))
+    case = dataclasses.replace(build.case, format=raw)
     native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
         load_build(remote, native, toy.ONLINE)

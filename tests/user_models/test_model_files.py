@@ -13,7 +13,7 @@ from tests.user_models.written_files import write
 from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
 from tritonproof.models import all_models
-from tritonproof.spec import NetworkModel
+from tritonproof.spec import NetworkModel, Runtime
 from tritonproof.user_models.model_files import imported_models
 
 SOURCES = {
@@ -37,7 +37,9 @@ def test_code_that_can_be_imported_changes_the_build(name: str, tmp_path: Path) 
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(source)
     plain = toy.case(toy.model(defined_in=tmp_path / "mine.py"))
-    case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
+    case = dataclasses.replace(
+        plain, format=dataclasses.replace(plain.format, runtime=Runtime(file="onnx.py"))
+    )
     before = build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu")
     (tmp_path / name).write_text("# other\n")
     assert (build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu") != before) is (

@@ -7,7 +7,7 @@ import numpy as np
 
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.base.errors import AccuracyError
-from tritonproof.spec import Arrays
+from tritonproof.spec import Arrays, Tensor, fits
 
 CHUNK_BYTES = 64 << 20
 """The most bytes of outputs to compare at once."""
@@ -41,6 +41,20 @@ def check_finite(stage: str, outputs: Arrays, ids: Sequence[str]) -> None:
             what = f"the {stage} outputs hold NaN or infinity for {int(bad.sum())} of {len(bad)} samples"
             fix = "check the weights, and whether the precision's range holds the activations"
             raise AccuracyError(what, where=f"output {name}, first sample {ids[int(bad.argmax())]}", fix=fix)
+
+
+def why_undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
+    """How a tensor, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
+    from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
+
+    if values is None:
+        return f"it lacks {tensor.name}"
+    if values.dtype != np.dtype(triton_to_np_dtype(tensor.dtype)):
+        return f"{tensor.name} is {np_to_triton_dtype(values.dtype)}, and declared {tensor.dtype}"
+    shape = values.shape[1:]
+    if values.ndim == 0 or not fits(shape, tensor.shape):
+        return f"{tensor.name} is of shape {list(shape)}, and declared {list(tensor.shape)}"
+    return None
 
 
 def floating_outputs(outputs: Arrays) -> list[str]:

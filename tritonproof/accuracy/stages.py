@@ -11,11 +11,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tritonproof import spec
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for, output_limits
-from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
+from tritonproof.accuracy.outputs import (
+    CHUNK_BYTES,
+    check_finite,
+    check_shapes,
+    equal_fraction,
+    why_undeclared,
+)
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
@@ -228,7 +233,7 @@ def keep_outputs(
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
     for tensor in model.outputs if stage == "framework" else ():
         assert isinstance(model, NetworkModel)
-        if (problem := spec.why_undeclared(tensor, outputs[tensor.name])) is not None:
+        if (problem := why_undeclared(tensor, outputs[tensor.name])) is not None:
             fix = f"correct the outputs of the model {model.name}"
             raise InputError(f"the network's output {problem}", where=model.defined_in, fix=fix)
     for name, values in outputs.items():
@@ -271,7 +276,8 @@ def compare_conversion(
         on_progress(f"{rows.stop:,} of {len(ids):,}")
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
-    floating = [output for output in comparison.differences if output.kind == "error"]
+    differences = comparison.differences
+    floating = [output for output in differences if output.kind == "error"]
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
@@ -285,7 +291,7 @@ def compare_conversion(
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
-        outputs=comparison.differences,
+        outputs=differences,
         is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),

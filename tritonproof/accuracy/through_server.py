@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
 from tritonproof.serve.messages import content_size_bytes, infer_message, response_outputs
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, OnProgress, Samples, why_undeclared
+from tritonproof.spec import Arrays, Case, OnProgress, Samples
 
 
 def evaluate_through_server(

@@ -207,7 +207,7 @@ def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> CaseBuild | Non
 
 def _runtime_files(case: Case) -> dict[str, Path]:
     folder = runtime_files.RUNTIMES
-    return {"model.py": folder / "model.py", "runtime.py": folder / case.format.runtime}
+    return {"model.py": folder / "model.py", "runtime.py": folder / case.format.runtime.file}
 
 
 def _convert(

@@ -1,6 +1,5 @@
 """A model's configuration for Triton, config.pbtxt."""
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
@@ -25,25 +24,28 @@ def model_config(
     largest = 0 if case.model.takes_single_rows else deployment.max_batch_size
     config = pb.ModelConfig(name=str(case), max_batch_size=largest)
     config.version_policy.specific.versions.append(int(VERSION_FOLDER))
-    if native:
-        config.backend = case.format.backend
-        config.platform = case.format.platform
+    backend, runtime = case.format.backend if native else None, case.format.runtime
+    is_gpu_alone = case.target.device == "cuda" and case.accelerator is None
+    if backend is not None:
+        config.backend, config.platform = backend.name, backend.platform
         config.default_model_filename = case.format.artifact
         settings = runtime_settings(case, deployment) | {"device": case.target.device}
-        parameters = dict(case.format.native_parameters(settings))
+        parameters = dict(backend.parameters(settings))
     else:
         config.backend = "python"
         parameters = runtime_settings(case, deployment, engines)
         if parameters["tensors"] == "torch":
             # The Python backend's own parameter: inputs stay in the memory where they are.
             parameters["FORCE_CPU_ONLY_INPUT_TENSORS"] = "no"
+    obeyed = (backend or runtime).gpu_settings if is_gpu_alone and case.model.batched else ()
     for name in ("cuda_graphs", "prefer_nhwc"):
-        if getattr(deployment, name) and name not in _supported_settings(case, native=native):
+        if getattr(deployment, name) and name not in obeyed:
             what = f"{case.format.label} {'natively' if native else 'on the Python backend'} does not do that"
             fix = "omit it; on a GPU, ONNX Runtime on the Python backend does both, tensorrt CUDA graphs"
             raise InputError(what, where=f"--deployment {name}=true", fix=fix)
-    if scenario == "online" and (sizes := _padded_sizes(case, deployment, native=native)):
-        parameters["sizes"] = ",".join(map(str, sizes))
+    joins_requests = scenario == "online" and not case.model.takes_single_rows
+    if joins_requests and is_gpu_alone and backend is None and runtime.pads_batches:
+        parameters["sizes"] = ",".join(map(str, _padded_sizes(deployment)))
     for key, value in parameters.items():
         config.parameters[key].string_value = value
     for tensors, entries in ((case.model.inputs, config.input), (case.model.outputs, config.output)):
@@ -56,7 +58,7 @@ def model_config(
     if case.target.device == "cuda":
         group.kind = pb.ModelInstanceGroup.KIND_GPU
         group.gpus.extend(range(case.gpus))
-    if scenario == "online" and not case.model.takes_single_rows:
+    if joins_requests:
         config.dynamic_batching.preferred_batch_size.extend(deployment.preferred_batch_sizes)
         config.dynamic_batching.max_queue_delay_microseconds = deployment.max_queue_delay_us
     _add_optimisation(config, case, deployment, engines)
@@ -65,21 +67,8 @@ def model_config(
     return config
 
 
-def _supported_settings(case: Case, *, native: bool) -> Collection[str]:
-    """The deployment's GPU settings that the case's backend reads. Of Triton's backends r24.10 only tensorrt
-    reads `optimization.cuda.graphs`, in src/instance_state.cc."""
-    if case.target.device == "cpu" or case.accelerator is not None or not case.model.batched:
-        return ()
-    if native:
-        return ("cuda_graphs",) if case.format.backend == "tensorrt" else ()
-    return case.format.gpu_settings
-
-
-def _padded_sizes(case: Case, deployment: Deployment, *, native: bool) -> list[int]:
-    """The sizes to which the case's runtime pads batches: powers of two, preferred ones, the largest."""
-    is_alone = native or case.accelerator is not None or case.model.takes_single_rows
-    if not case.format.pads_batches or case.target.device == "cpu" or is_alone:
-        return []
+def _padded_sizes(deployment: Deployment) -> list[int]:
+    """The sizes to which a runtime pads batches: powers of two, preferred ones, the largest."""
     largest = deployment.max_batch_size
     powers = {1 << bits for bits in range(largest.bit_length())}
     return sorted(powers | set(deployment.preferred_batch_sizes) | {largest})

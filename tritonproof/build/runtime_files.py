@@ -38,7 +38,7 @@ def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> d
         "inputs": ",".join(tensor.name for tensor in case.model.inputs),
         "outputs": ",".join(tensor.name for tensor in case.model.outputs),
         "large": str(int(has_large_tensors(case))),
-        "tensors": case.format.gpu_arrays if case.target.device == "cuda" else "numpy",
+        "tensors": case.format.runtime.gpu_arrays if case.target.device == "cuda" else "numpy",
         **({} if case.model.batched else {"batched": "0"}),
     }
 
@@ -66,7 +66,7 @@ def open_in_process(
     It uses all cores, however many instances the deployment has."""
     settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
     settings |= {"device": case.target.device, "device_id": "0"}
-    predict = load_runtime(case.format.runtime).load(artifact, settings)
+    predict = load_runtime(case.format.runtime.file).load(artifact, settings)
     if settings["tensors"] == "torch":
         predict = through_the_host(predict, case.target.device)
     outputs = case.model.outputs

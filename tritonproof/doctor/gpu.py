@@ -113,9 +113,8 @@ def _why_unserved(spec: ServerSpec, format_: Format, tensorrt_read: str | None) 
     """Why the server, which reads engines of the TensorRT `tensorrt_read`, cannot serve a format, or None."""
     try:
         local = backends.local_backends(spec.location) if spec.kind == "local" else None
-        native = backends.serves_natively(spec.kind, local, format_)
-        reads_engine = native and format_.backend == backends.TENSORRT_BACKEND
-        refusal = backends.engine_refusal(tensorrt_read) if reads_engine else None
+        native = format_.backend if backends.serves_natively(spec.kind, local, format_) else None
+        refusal = backends.engine_refusal(tensorrt_read) if native and native.reads_engines else None
     except NotAvailableError as error:
         refusal = error
     return "; ".join(filter(None, (refusal.what, refusal.fix))) if refusal else None

@@ -37,8 +37,8 @@ def _check(format_: Format, where: str) -> None:
     if lacking := sorted(used - format_.tolerances.keys()):
         what = f"the tolerances of the format {format_.name} lack {', '.join(lacking)}"
         raise InputError(what, where=where, fix="give each of its precisions a Tolerance")
-    if not (RUNTIMES / format_.runtime).is_file():
-        what = f"there is no runtime {excerpt(format_.runtime)!r} of the format {format_.name}"
+    if not (RUNTIMES / format_.runtime.file).is_file():
+        what = f"there is no runtime {excerpt(format_.runtime.file)!r} of the format {format_.name}"
         raise InputError(what, where=where, fix=f"name a file of {RUNTIMES}")
 
 

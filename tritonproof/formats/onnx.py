@@ -17,7 +17,7 @@ from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
 from tritonproof.host import machine
 from tritonproof.host.machine import int8_weight_bits, version_of
-from tritonproof.spec import ConversionJob, Device, Format, Samples, Tolerance
+from tritonproof.spec import ConversionJob, Device, Format, NativeBackend, Runtime, Samples, Tolerance
 
 OPSET = 18
 """The version of ONNX's operators that models are exported to."""
@@ -201,12 +201,13 @@ ONNX = Format(
         *("torch", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu"),
         *("tensorflow", "tensorflow-cpu", "keras", "tf2onnx"),
     ),
-    backend="onnxruntime",
-    runtime="onnx.py",
-    native_parameters=native_parameters,
-    gpu_arrays="torch",
-    pads_batches=True,
-    gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
+    backend=NativeBackend(name="onnxruntime", parameters=native_parameters),
+    runtime=Runtime(
+        file="onnx.py",
+        gpu_arrays="torch",
+        pads_batches=True,
+        gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
+    ),
     why_missing=why_missing,
     why_left_out=lambda accelerator, capability: (
         gpu_libraries.why_left_out_for_onnx_runtime(capability) if accelerator == "trt" else None

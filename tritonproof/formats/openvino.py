@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tritonproof.frameworks import onnx_networks, pytorch
 from tritonproof.host import machine
-from tritonproof.spec import ConversionJob, Device, Format
+from tritonproof.spec import ConversionJob, Device, Format, NativeBackend, Runtime
 
 
 def write_one_file(job: ConversionJob, path: Path) -> None:
@@ -47,8 +47,7 @@ OPENVINO = Format(
     precisions={"cpu": ("fp32",)},
     tolerances={"fp32": pytorch.TOLERANCES["fp32"]},
     packages=("onnx", "openvino"),
-    backend="openvino",
-    runtime="openvino.py",
-    native_parameters=openvino_parameters,
+    backend=NativeBackend(name="openvino", parameters=openvino_parameters),
+    runtime=Runtime(file="openvino.py"),
     why_missing=why_openvino_missing,
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.formats import torchscript
 from tritonproof.frameworks import pytorch, quietly
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.spec import ConversionJob, Device, Format
@@ -99,9 +100,6 @@ PT2 = Format(
     packages=("torch", "triton"),
     why_built_on_gpu="AOTInductor compiles kernels on the GPU",
     compiles=True,
-    backend="",
-    platform="torch_aoti",
-    runtime="pytorch.py",
-    gpu_arrays="torch",
+    runtime=torchscript.RUNTIME,
     why_missing=why_missing,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from tritonproof.base import commands
 from tritonproof.frameworks import gpu_libraries, pytorch, tensorflow
 from tritonproof.host import machine
-from tritonproof.spec import ConversionJob, Device, Format, Tolerance
+from tritonproof.spec import ConversionJob, Device, Format, NativeBackend, Runtime, Tolerance
 
 _WORKSPACE_BYTES = 1 << 32  # as published: --max-workspace-size 4294967296
 
@@ -118,13 +118,15 @@ SAVED_MODEL = Format(
         "fp32": Tolerance(1e-4, 0.999, "FP32 sums in another order: 3e-6 on the digits, 1e-5 at full size"),
     },
     packages=(*_DISTRIBUTIONS, "keras"),
-    backend="tensorflow",
-    platform="tensorflow_savedmodel",
-    runtime="tf_savedmodel.py",
-    native_parameters=lambda settings: {
-        "TF_NUM_INTRA_THREADS": settings["threads"],
-        "TF_NUM_INTER_THREADS": "1",
-    },
+    backend=NativeBackend(
+        name="tensorflow",
+        platform="tensorflow_savedmodel",
+        parameters=lambda settings: {
+            "TF_NUM_INTRA_THREADS": settings["threads"],
+            "TF_NUM_INTER_THREADS": "1",
+        },
+    ),
+    runtime=Runtime(file="tf_savedmodel.py"),
     why_missing=why_missing,
     why_left_out=lambda _accelerator, _capability: why_missing_on_gpu(),
 )

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.frameworks import pytorch
-from tritonproof.spec import ConversionJob, Format
+from tritonproof.spec import ConversionJob, Format, NativeBackend, Runtime
+
+_BACKEND = NativeBackend(
+    name="pytorch",
+    # Not INTER_OP_THREAD_COUNT: PyTorch takes it once in a process, and up to release 25.10 the next load of
+    # a model with it ends the server (src/libtorch.cc of pytorch_backend).
+    parameters=lambda settings: {"INTRA_OP_THREAD_COUNT": settings["threads"]},
+    returns_freed_memory=True,
+)
+RUNTIME = Runtime(file="pytorch.py", gpu_arrays="torch")
 
 
 def script(job: ConversionJob, network: Any, _inputs: tuple[Any, ...]) -> Any:
@@ -85,12 +94,8 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
         precisions=pytorch.PRECISIONS,
         tolerances=pytorch.TOLERANCES,
         packages=("torch",),
-        backend="pytorch",
-        runtime="pytorch.py",
-        # Not INTER_OP_THREAD_COUNT: PyTorch takes it once in a process, and up to release 25.10 the next load
-        # of a model with it ends the server (src/libtorch.cc of pytorch_backend).
-        native_parameters=lambda settings: {"INTRA_OP_THREAD_COUNT": settings["threads"]},
-        gpu_arrays="torch",
+        backend=_BACKEND,
+        runtime=RUNTIME,
         why_missing=pytorch.why_missing,
     )
 

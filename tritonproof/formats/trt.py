@@ -12,7 +12,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx
 from tritonproof.frameworks import gpu_libraries, onnx_networks, pytorch
 from tritonproof.host import machine
-from tritonproof.spec import ConversionJob, Device, Format
+from tritonproof.spec import ConversionJob, Device, Format, NativeBackend, Runtime
 
 _WORKSPACE_BYTES = 1 << 30  # as published: --max-workspace-size 1073741824
 
@@ -66,8 +66,8 @@ TRT = Format(
     tolerances=pytorch.TOLERANCES,
     packages=(*onnx.ONNX.packages, *gpu_libraries.TENSORRT_DISTRIBUTIONS),
     why_built_on_gpu="TensorRT builds engines on the GPU",
-    backend="tensorrt",
-    runtime="trt.py",
-    gpu_arrays="torch",
+    # Of Triton's backends r24.10 only this one reads `optimization.cuda.graphs`, in src/instance_state.cc.
+    backend=NativeBackend(name="tensorrt", gpu_settings=frozenset({"cuda_graphs"}), reads_engines=True),
+    runtime=Runtime(file="trt.py", gpu_arrays="torch"),
     why_missing=why_missing,
 )

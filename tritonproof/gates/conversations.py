@@ -8,13 +8,14 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
 from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
 from tritonproof.client.streams import StreamedAnswers, StreamedRequest, converse, sequence_of
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model, Samples, why_undeclared
+from tritonproof.spec import Arrays, Model, Samples
 
 _REQUEST_COUNTS = {"decoupled": 64, "sequence": 16}
 """Requests that are sent one after the other, or as one sequence, by the kind of exchange."""

@@ -46,7 +46,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     measured point in a closed loop; None if requests are too slow, or too few samples differ."""
     served, point = job.served, job.point
     fresh = fresh_inputs(served.data.arrays, point.batch)
-    if next(fresh, None) is None or result.latency_ms["avg"].value / 1e3 > SLOW_REQUEST_S:
+    if next(fresh, None) is None or result.request_s > SLOW_REQUEST_S:
         return None
     repeated = served.data.inputs([0] * point.batch)
     message_of = functools.partial(infer_message, served.name, served.model)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
@@ -27,7 +28,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, Samples, why_undeclared
+from tritonproof.spec import Case, Samples
 
 
 class MeasuredPoint(NamedTuple):

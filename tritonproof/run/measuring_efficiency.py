@@ -100,11 +100,11 @@ def _measure(
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
     with prepare_to_measure(run, [point]) as (job,):
-        job = replace(job, request_s=best.latency_ms["avg"].value / 1e3)
+        job = replace(job, request_s=best.request_s)
         cold = [job] if run.loader.put_under_load() else []
         reference_job = None
         if reference is not None and str(reference.case) != str(run.case):
-            server, request_s = reference.server, reference.best.latency_ms["avg"].value / 1e3
+            server, request_s = reference.server, reference.best.request_s
             served = replace(job.served, server=server, name=server.name_of(reference.case))
             reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
             if reference.put_under_load():

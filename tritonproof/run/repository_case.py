@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.disk import file_digest, strict_walk
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
@@ -26,7 +27,7 @@ from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
-from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
+from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.model_repository import RepositoryEntry, link_repository

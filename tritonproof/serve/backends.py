@@ -13,7 +13,6 @@ from tritonproof.record.schema import Deployment
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 from tritonproof.spec import Case, Format
 
-TENSORRT_BACKEND = "tensorrt"
 _KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 """The environment variables of glibc for what tritonproof/runtimes/pytorch.py sets with mallopt."""
 _PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
@@ -27,19 +26,21 @@ def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) ->
     """Whether the format's own backend serves it, by the server's folder of `backends` (None if unknown). If
     not, the suite's runtime does, on Triton's Python backend. Raises NotAvailableError if a local server has
     neither, or a container has no backend for the format."""
+    backend = format_.backend
     if kind == "docker":
-        if format_.backend:
+        if backend is not None:
             return True
         servers = "embedded, local or HOST:PORT"
         raise NotAvailableError(f"{format_.name} needs a server with the suite's packages: {servers}")
     if kind == "embedded" or backends is None:
         return False
-    if format_.backend and (backends / format_.backend / f"libtriton_{format_.backend}.so").is_file():
+    if backend is not None and (backends / backend.name / f"libtriton_{backend.name}.so").is_file():
         return True
     if python_stub(backends).is_file():
         return False
+    own = "" if backend is None else f"{backend.name} or "
     present = ", ".join(sorted(path.name for path in backends.glob("*"))) or "none"
-    raise NotAvailableError(f"needs Triton's {format_.backend} or python backend; {backends} has {present}")
+    raise NotAvailableError(f"needs Triton's {own}python backend; {backends} has {present}")
 
 
 def local_backends(program: str, default: Path = Path("/opt/tritonserver/backends")) -> Path:
@@ -64,9 +65,10 @@ def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Ma
     reached 464 images per second instead of 674. Raises NotAvailableError for a case it cannot serve.
     """
     variables = {} if deployment.tf32 is None else tf32_environment(deployment.tf32)
-    keeps = case.format.backend == "pytorch" and case.target.device == "cpu" and not has_large_tensors(case)
-    is_local = spec.kind == "local" and keeps
-    if is_local and serves_natively(spec.kind, local_backends(spec.location), case.format):
+    backend = case.format.backend
+    returns_memory = backend is not None and backend.returns_freed_memory and case.target.device == "cpu"
+    may_keep = returns_memory and spec.kind == "local" and not has_large_tensors(case)
+    if may_keep and serves_natively(spec.kind, local_backends(spec.location), case.format):
         return {**_KEEP_FREED_MEMORY, **variables}
     return variables
 

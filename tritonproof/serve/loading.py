@@ -15,7 +15,7 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host.process import log_end
 from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve import connection
-from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively
+from tritonproof.serve.backends import engine_refusal, serves_natively
 from tritonproof.serve.connection import HangsError, error_text, is_unimplemented
 from tritonproof.serve.container import TENSORRT_ON_ANY_GPU_SINCE, release_of, tensorrt_of
 from tritonproof.serve.server import Server
@@ -53,7 +53,9 @@ def load_build(server: Server, built: CaseBuild, variant: ConfigVariant) -> str:
         except Exception as error:
             if not lacks_backend(error):
                 raise _refusal(server, str(case), error, built.taken_from or built.folder) from error
-    raise NotAvailableError(f"{server.label} {server.version} has no {case.format.backend} backend")
+    own = case.format.backend
+    lacking = "python" if own is None else own.name
+    raise NotAvailableError(f"{server.label} {server.version} has no {lacking} backend")
 
 
 def load_folder(server: Server, folder: Path, config: "ModelConfig | None" = None) -> None:
@@ -80,8 +82,8 @@ def check_supported(server: Server, case: Case) -> None:
     if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
         limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
-    reads = tensorrt_of(server.spec.kind, server.image)
-    if case.format.backend == TENSORRT_BACKEND and (refusal := engine_refusal(reads)):
+    reads, backend = tensorrt_of(server.spec.kind, server.image), case.format.backend
+    if backend is not None and backend.reads_engines and (refusal := engine_refusal(reads)):
         raise refusal
 
 

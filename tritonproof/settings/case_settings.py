@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from tritonproof import spec
+from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import InputError
 from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
@@ -25,7 +25,7 @@ def samples_of(model: NetworkModel, split: Split, settings: Settings) -> Samples
     def read(indices: Sequence[int]) -> Arrays:
         rows = samples.read(indices)
         for tensor in model.inputs:
-            if (problem := spec.why_undeclared(tensor, rows.get(tensor.name))) is not None:
+            if (problem := why_undeclared(tensor, rows.get(tensor.name))) is not None:
                 raise InputError(f"a sample does not fit the model: {problem}", where=where, fix=fix)
         return {tensor.name: rows[tensor.name] for tensor in model.inputs}
 

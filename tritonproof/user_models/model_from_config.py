@@ -10,7 +10,7 @@ from msgspec import structs
 from tritonproof import spec
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
-from tritonproof.spec import Arrays, Format, Metric, Model, ServingProfile, Tensor, Tolerance
+from tritonproof.spec import Arrays, Format, Metric, Model, Runtime, ServingProfile, Tensor, Tolerance
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.metrics import metric_of
 from tritonproof.user_models.model_repository import RepositoryEntry
@@ -38,8 +38,7 @@ AS_IS = Format(
     label="As it is",
     library="Triton",
     artifact="",
-    backend="",
-    runtime="",
+    runtime=Runtime(file=""),
     convert=_unused,
     precisions={},
     tolerances={

@@ -225,6 +225,11 @@ class PointResult(Struct, frozen=True):
     origin: Origin | None = None
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
+    @property
+    def request_s(self) -> float:
+        """The mean latency of a request, in seconds."""
+        return self.latency_ms["avg"].value / 1e3
+
 
 def fastest_closed_loop(results: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, except for points at a rate, which decides their throughput."""

@@ -39,7 +39,8 @@ FURTHER_TABLES: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]]
     "thresholds": (points.budget_table,),
     "soak": (soak_table,),
 }
-"""The tables that a run prints beside its summary, by the option that asks for them; baseline: any."""
+"""The tables that a run prints beside its summary, by the option that asks for them; `baseline` is a
+property of the settings, for --against and --against-triton."""
 
 
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
