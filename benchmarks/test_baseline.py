@@ -14,9 +14,8 @@ from tritonproof.run.proving import reproduce
 @pytest.mark.step("baseline")
 def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    result = compare_with_baseline(run)
-    finding = result.finding
-    recorder.record(gates=(finding.result,), baseline=result.comparison)
+    finding, comparison = compare_with_baseline(run)
+    recorder.record(gates=(finding.result,), baseline=comparison)
     recorder.report.show(gate_text(finding.result))
     shown = reproduce(run, finding)
     if finding.result.fault:

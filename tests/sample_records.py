@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
+from tritonproof.gates import GATES
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_point
@@ -170,7 +171,8 @@ def failed_accuracy() -> Ledger:
 def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
     same = schema.AnswerComparison(96, int(bool(fault)), 2e-7, agreement=1.0)
-    return structs.replace(schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same), **changes)
+    result = schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same, GATES[name].demand)
+    return structs.replace(result, **changes)
 
 
 def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:

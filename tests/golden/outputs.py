@@ -72,6 +72,7 @@ def _examples() -> list[Record]:
     here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
     build = structs.replace(whole.build, requests_note="made up from the configuration")
+    tried = "12 answers to a sequence of 4 requests, sent again"
     talking = case(
         "chat",
         case=CaseKey("a40", "chat", "asis", None, ""),
@@ -79,7 +80,7 @@ def _examples() -> list[Record]:
         conversion=None,
         accuracy=None,
         points=(),
-        gates=(schema.GateResult("conversation", 12, "12 answers to a sequence of 4 requests, sent again"),),
+        gates=(sample_records.gate("conversation", requests=12, tried=tried, answer_comparison=None),),
         baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     far = sample_records.accuracy(error, outputs=(integers,))

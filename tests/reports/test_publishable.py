@@ -267,6 +267,6 @@ def test_differing_conversation_is_a_failure(difference: str) -> None:
     conversation = GateResult("conversation", 12, "12 answers to 4 requests", difference)
     record = publishable(structs.replace(of_repository(gates=(conversation,)), points=()))
     assert difference in as_markdown(case_section(record))
-    assert "12 answers" in as_markdown(accuracy_blocks(record))
+    assert "| conversation   | 12 answers" in as_markdown(accuracy_blocks(record)), "of no known demand"
     assert bool(record.why_no_speed) == bool(difference)
     assert status_of(record).word == ("not proven" if difference else "same answers")

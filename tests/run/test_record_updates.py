@@ -70,7 +70,7 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
     declared, right = sample_records.gate("declared"), sample_records.gate("batches")
     for gate in (declared, sample_records.gate("batches", "wrong"), right):
         add(FRESH, tmp_path, gates=(gate,))
-    assert record_files.read(path).gates == (right, declared)
+    assert record_files.read(path).gates == (declared, right), "in the order of their first results"
     assert record_files.read(path).points == WHOLE.points
 
 

@@ -12,7 +12,7 @@ from tritonproof.base import disk
 from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
 from tritonproof.record import record_files
-from tritonproof.record.schema import GATE_DEMANDS, Record, StepFailure
+from tritonproof.record.schema import Record, StepFailure
 
 
 def update(
@@ -111,10 +111,10 @@ def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
 _ENTRY_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "points": lambda result: result.point,
     "starts": lambda start: start.scenario,
-    "gates": lambda result: ([*GATE_DEMANDS, result.gate].index(result.gate), result.gate),
+    "gates": lambda result: result.gate,
     "failures": lambda failure: failure.test,
 }
-"""By field with several entries: what identifies an entry, in the order of the entries."""
+"""By field with several entries: what identifies an entry, and but for gates orders the entries."""
 
 
 def with_results(stored: Record, **results: Any) -> Record:
@@ -122,7 +122,7 @@ def with_results(stored: Record, **results: Any) -> Record:
     joined = dict(results)
     for name in results.keys() & _ENTRY_KEYS.keys():
         by_key = {_ENTRY_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}
-        joined[name] = tuple(by_key[key] for key in sorted(by_key))
+        joined[name] = tuple(by_key[key] for key in (by_key if name == "gates" else sorted(by_key)))
     return structs.replace(stored, **joined)
 
 

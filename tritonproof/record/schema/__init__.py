@@ -90,7 +90,7 @@ class Record(Struct, frozen=True):
     why_no_score: Text | None = None
     """Why the task's metric was not measured. The ledger then has only comparisons with the framework."""
     gates: tuple[GateResult, ...] = ()
-    """The results of the gates, in the order of GATE_DEMANDS."""
+    """The results of the gates, in the order in which each first had one."""
     starts: tuple[Start, ...] = ()
     points: Annotated[tuple[PointResult, ...], MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()

@@ -4,20 +4,6 @@ from typing import Literal
 
 from tritonproof.record.schema._setup import Better, Count, Name, Number, Origin, Struct, Text
 
-GATE_DEMANDS = {
-    "repeated": "a request that is sent again, after others, gets the same answer",
-    "in-flight": "a request gets the same answer alone and with up to 64 in flight",
-    "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
-    "transport": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
-    "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
-    "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
-    "reload": "a request gets the same answer after a reload",
-    "recorded": "answers are the recorded ones",
-    "conversation": "the same requests get the same answers again, with every output",
-    "baseline": "answers are those of the other repository, or of the other Triton",
-}
-"""The gates that need no ground truth, by GateResult.gate, and their demands: first those of `GATES`."""
-
 
 class OutputDifference(Struct, frozen=True):
     """The differences of an output from the previous stage's, on all samples: the converted model's from the
@@ -197,10 +183,9 @@ class Ledger(Struct, frozen=True):
 
 
 class GateResult(Struct, frozen=True):
-    """The result of a gate that needs no ground truth."""
+    """The result of a gate, which needs no ground truth: see `tritonproof/gates/`."""
 
     gate: Name
-    """One of GATE_DEMANDS."""
     requests: Count
     tried: Text
     """The ways, batch sizes and faults that were tried, in words."""
@@ -208,6 +193,8 @@ class GateResult(Struct, frozen=True):
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     answer_comparison: AnswerComparison | None = None
     """The differences between answers to one sample; None for a gate that compares no single answers."""
+    demand: Text = ""
+    """What the gate demands of answers, in words. The recorder adds it, as it does `origin`."""
     origin: Origin | None = None
 
     @property

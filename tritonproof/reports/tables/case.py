@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
+from tritonproof.record.schema import REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports import correctness_text, phrases
 from tritonproof.reports.nvidia_readmes import nvidia_names
 from tritonproof.reports.publishable import Publishable
@@ -233,7 +233,7 @@ def _apart(gate: GateResult) -> str | None:
 
 
 _GATES: Sequence[Column[GateResult]] = (
-    Column("Without labels", lambda row: GATE_DEMANDS.get(row.gate, row.gate)),
+    Column("Without labels", lambda row: row.demand or row.gate),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),
     Column("Apart", _apart, right_aligned=True),
