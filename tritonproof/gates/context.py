@@ -160,9 +160,6 @@ def gate_finding(
 
 def wrong_text(comparison: AnswerComparison) -> str:
     """How many answers are wrong, and the first one, in words; empty if none is."""
-    if (first := comparison.first_wrong) is None:
+    if not (first := comparison.first_wrong_text):
         return ""
-    return (
-        f"{comparison.wrong} of {comparison.count} answers differ, the first to sample "
-        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {comparison.expected_from}"
-    )
+    return f"{comparison.wrong} of {comparison.count} answers differ{first}"

@@ -152,11 +152,8 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     if answers is None or not answers.wrong:
         return ""
-    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.count)} answers under load are wrong"
-    if (first := answers.first_wrong) is None:
-        return text
-    wrong = f"{first.output} is {first.actual}, and {first.expected} {answers.expected_from}"
-    return f"{text}, the first to sample {first.sample}: {wrong}"
+    counts = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.count)}"
+    return f"{counts} answers under load are wrong{answers.first_wrong_text}"
 
 
 def verified_answers_text(results: Sequence[schema.PointResult]) -> str:

@@ -160,6 +160,14 @@ class AnswerComparison(Struct, frozen=True):
     tells_apart: bool = True
     """Whether samples get answers that differ by more than rounding; swapped ones would else go unnoticed."""
 
+    @property
+    def first_wrong_text(self) -> str:
+        """The first wrong answer and the expected one, as the end of a sentence; empty if none is known."""
+        if (first := self.first_wrong) is None:
+            return ""
+        values = f"{first.output} is {first.actual}, and {first.expected} {self.expected_from}"
+        return f", the first to sample {first.sample}: {values}"
+
 
 class Ledger(Struct, frozen=True):
     """The task's metrics after each stage, on the same samples."""
