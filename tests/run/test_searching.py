@@ -18,10 +18,11 @@ from tritonproof.run import searching
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate
-from tritonproof.search.trials import Measurer, OperatingPoint, RerunError
+from tritonproof.search.measurer import Measurer, RerunError
 
 VARIANT = ConfigVariant("online", UP_TO_32)
-POINT = OperatingPoint(Candidate(VARIANT, (LoadPoint("online", 1, 4),)), 0)
+POINT = LoadPoint("online", 1, 4)
+CANDIDATE = Candidate(VARIANT, (POINT,))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_configuration_that_changes_answers_is_left_out(
 def test_failed_search_restores_own_configuration(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
     server = StandInServer(on_loading=(loading := Mock(side_effect=[ProofError("nothing loads"), None])))
     run = run_of(prepare_repository_case(server, instance_group=[{}]), latency_budget_ms="7")
-    monkeypatch.setattr(fastest, "find_fastest", lambda _space, _goal, measurer, *_: measurer.probe(POINT))
+    monkeypatch.setattr(fastest, "find_fastest", lambda _space, measurer: measurer.probe(CANDIDATE, POINT))
     with pytest.raises(ProofError, match="nothing loads"), searching.search_for_fastest(run):
         pass
     assert (loading.call_count, run.loader.ensure_loaded("online")) == (2, run.gate_context.loaded)
@@ -67,15 +68,15 @@ def test_what_a_search_leaves_out_is_noted(
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
 
-    def find(_space: object, _goal: object, measurer: Measurer, *_more: object) -> object:
+    def find(_space: object, measurer: Measurer) -> object:
         with pytest.raises(ProofError, match="too large"):
-            measurer.probe(POINT)
-        return measurer.measure_again([POINT])
+            measurer.probe(CANDIDATE, POINT)
+        return measurer.rerun({CANDIDATE: POINT})
 
     monkeypatch.setattr(fastest, "find_fastest", find)
     with pytest.raises(RerunError), searching.search_for_fastest(run):
         pass
-    said = "batch 64: larger than 32", *[f"{POINT.candidate.label}: too large"] * 2
+    said = "batch 64: larger than 32", *[f"{CANDIDATE.label}: too large"] * 2
     noted = [line for line in lines if "left out" in line]
     assert noted == [f"{run.case}: left out: {what}" for what in said]
 
@@ -87,7 +88,7 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
 
     def find(*_arguments: object) -> Any:
         clock.now_s += 71.6
-        return SimpleNamespace(operating_point=POINT), sample_records.search(duration_s=0.0, config="")
+        return SimpleNamespace(candidate=CANDIDATE), sample_records.search(duration_s=0.0, config="")
 
     monkeypatch.setattr(searching, "time", clock)
     monkeypatch.setattr(fastest, "find_fastest", find)

@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.record.schema import Deployment, Estimate, Search, Verdict
+from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Search, Verdict
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, Rerun
-from tritonproof.search.trials import OperatingPoint
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
+from tritonproof.search.measurer import Measurer, Rerun
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = SearchSpace(OWN, "cpu", 2)
@@ -58,24 +57,22 @@ class QueueingServer(toy.SimulatedServer):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
-        self.passes: list[Pass] = []
 
-    def run_pass(self, job: LoadJob, window_s: float) -> Pass:
-        self.passes.append(super().run_pass(job, window_s))
-        return self.passes[-1]
-
-    def job_of(self, operating_point: OperatingPoint) -> LoadJob:
+    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
-        factor = self.factor_of_instances ** (operating_point.candidate.variant.deployment.instances - 1)
-        return toy.job(operating_point.point, request_s=self.service_s * factor)
+        factor = self.factor_of_instances ** (candidate.variant.deployment.instances - 1)
+        return toy.job(point, request_s=self.service_s * factor)
+
+    def say(self, activity: str, _detail: str) -> None:
+        """Is told what a search does."""
 
     def search(
         self, goal: SearchGoal, point_budget_s: float = 3.0, space: SearchSpace = SPACE
     ) -> tuple[Rerun, Search]:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(point_budget_s=point_budget_s)
-        measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.find_fastest(space, goal, measurer, plan)
+        measurer = Measurer(goal, plan, self.job_of, contextlib.nullcontext, self.run_pass, self.say)
+        return fastest.find_fastest(space, measurer)
 
 
 def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
@@ -84,4 +81,4 @@ def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(passes)))
-    return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), verdict)
+    return Rerun(candidate, state, Estimate(1, 1, 1), verdict)

@@ -15,7 +15,7 @@ from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
-from tritonproof.search import candidates, fastest, trials
+from tritonproof.search import candidates, fastest, measurer
 from tritonproof.search.candidates import SearchGoal, SearchSpace
 from tritonproof.user_models import model_repository
 
@@ -40,7 +40,7 @@ def test_wrong_answers_outrank_other_errors_if_nothing_can_be_measured() -> None
     errors = ProofError("it does not load"), AccuracyError("wrong"), ProofError("no pass")
     first = candidates.basic_candidates(SPACE, goal)[0]
     with pytest.raises(AccuracyError):
-        trials.finalists([trials.Trial(first, error=error) for error in errors], goal, 2)
+        fastest.finalists([dataclasses.replace(first, error=error) for error in errors], goal, 2)
 
 
 def test_every_gpu_is_loaded() -> None:
@@ -76,7 +76,7 @@ def test_user_settings_are_kept() -> None:
     [(5, 6, 7, "passed"), (5, 6, 7.1, "inconclusive"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert fastest.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
+    assert measurer.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_w
     requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
     parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
-    assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
+    assert measurer.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'

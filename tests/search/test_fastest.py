@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +14,14 @@ from msgspec import structs
 
 from tests import toy
 from tests.helpers import present
-from tests.search import queueing
-from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
+from tests.search.queueing import ALONE, OWN, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
-from tritonproof.measure.passes import SteadyPart
-from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure import estimates
+from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record.schema import AnswerComparison, LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import Rerun
-from tritonproof.search.trials import OperatingPoint
+from tritonproof.search.measurer import Rerun
 
 POISSON = SearchGoal(10, 99, "poisson")
 CAPACITY_PER_S = 1000
@@ -46,8 +43,8 @@ def test_highest_rate_is_found_and_keeps_budget(
 ) -> None:
     winner, _entry = QueueingServer(service_s=0.001).search(goal, point_budget_s, ALONE)
     assert winner.verdict == "passed"
-    assert winner.operating_point.point.arrivals == goal.arrivals
-    assert least * exact_per_s <= present(winner.operating_point.point.request_rate_per_s) <= exact_per_s
+    assert winner.state.point.arrivals == goal.arrivals
+    assert least * exact_per_s <= present(winner.state.point.request_rate_per_s) <= exact_per_s
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
@@ -78,7 +75,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
     winner, entry = server.search(POISSON, space=ALONE)
     assert winner.verdict == entry.verdict == "failed"
-    assert winner.operating_point.point == LoadPoint("online", 1, 1)
+    assert winner.state.point == LoadPoint("online", 1, 1)
     assert winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 
@@ -98,85 +95,87 @@ def usual(candidate: Candidate, load: float) -> float:
 
 
 @dataclass
-class SimulatedMeasurer:
-    """A simulated server that keeps its calls, with noise between requests and between passes."""
+class BatchingServer(QueueingServer):
+    """Answers all requests in flight together, with noise between requests and between passes. It keeps what a
+    search does."""
 
-    seed: int = 0
+    std: float = DEVIATION
     latency: Callable[[Candidate, float], float] = usual
     """Mean in milliseconds, by candidate and samples in flight."""
     luck: float = 0.03
     """Deviation between passes of the logarithm of the speed."""
-    enough: int = 800
-    """Fewest requests of a rerun; 662 certify a p99."""
-    probes: list[OperatingPoint] = field(default_factory=list)
+    probed: list[Candidate] = field(default_factory=list)
+    """The candidate of each probe."""
     rates_per_s: list[float] = field(default_factory=list)
-    """The rate of each look."""
-    reruns: list[Sequence[OperatingPoint]] = field(default_factory=list)
-    """The entries of each attempt at a rerun."""
-    fresh: list[PointState] = field(default_factory=list)
-    """The states that all attempts measured."""
+    """Samples per second in each probe."""
+    turns: list[Candidate] = field(default_factory=list)
+    """The candidate of each turn of the reruns."""
+    fresh: list[Pass] = field(default_factory=list)
+    """All passes of the reruns, warm-ups too."""
     activities: list[str] = field(default_factory=list)
     """What a search said that it does."""
 
     def __post_init__(self) -> None:
-        self.generator = np.random.default_rng(self.seed)
+        super().__post_init__()
+        generator = np.random.default_rng(self.seed + 1_000)
 
-    def mean_ms(self, operating_point: OperatingPoint) -> float:
-        return self.latency(operating_point.candidate, operating_point.sample_level)
+        def mean_ms(job: LoadJob, _number: int) -> float:
+            loaded = (self.turns or self.probed)[-1]
+            return self.mean_at(loaded, job.point) * math.exp(generator.normal(0, self.luck))
 
-    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
-        self.probes.append(operating_point)
-        point = operating_point.point
-        mean_ms = self.latency(operating_point.candidate, point.batch * point.concurrency)
-        mean_ms *= math.exp(self.generator.normal(0, self.luck))
-        self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
-        count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
-        latencies = mean_ms * np.exp(self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, count))
-        return SteadyPart(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
+        self.mean_ms = mean_ms
 
-    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        self.reruns.append(tuple(operating_points))
-        states = [self.fresh_passes(one) for one in operating_points]
-        self.fresh += states
-        return states
+    @property
+    def rerun_count(self) -> int:
+        return sum(activity.startswith("rerun ") for activity in self.activities)
 
-    def fresh_passes(self, operating_point: OperatingPoint) -> PointState:
-        point, mean_ms = operating_point.point, self.mean_ms(operating_point)
-        requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
-        count = max(queueing.FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
-        noise = self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, (count, point.concurrency, requests))
-        luck = self.generator.normal(0, self.luck, (count, 1, 1))
-        passes = mean_ms / 1e3 * np.exp(noise + luck)
-        results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
-        return PointState(Side(toy.job(point), passes=results, warm_up=results[:2]))
+    def say(self, activity: str, _detail: str) -> None:
+        self.activities.append(activity)
 
-    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
-        return fastest.find_fastest(space, goal, self, MeasuringPlan(), self.activities.append)
+    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
+        idle_s = self.latency(candidate, candidate.sample_levels[0]) / 1e3
+        (self.turns if self.rerun_count else self.probed).append(candidate)
+        return toy.job(point, request_s=idle_s)
 
-    def throughput_per_s(self, operating_point: OperatingPoint) -> float:
-        return 1e3 * operating_point.sample_level / self.mean_ms(operating_point)
+    def run_pass(self, job: LoadJob, window_s: float) -> Pass:
+        one_pass = super().run_pass(job, window_s)
+        if self.rerun_count:
+            self.fresh.append(one_pass)
+        else:
+            self.rates_per_s.append(estimates.requests_per_s([one_pass.steady]) * job.point.batch)
+        return one_pass
 
-    def keeps(self, operating_point: OperatingPoint, goal: SearchGoal) -> bool:
+    def mean_at(self, candidate: Candidate, point: LoadPoint) -> float:
+        return self.latency(candidate, point.batch * point.concurrency)
+
+    def throughput_per_s(self, candidate: Candidate, point: LoadPoint) -> float:
+        return 1e3 * point.batch * point.concurrency / self.mean_at(candidate, point)
+
+    def keeps(self, candidate: Candidate, point: LoadPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
         tail = math.exp(z * math.hypot(DEVIATION, self.luck) - DEVIATION**2 / 2)
-        return self.mean_ms(operating_point) * tail <= goal.latency_budget_ms
+        return self.mean_at(candidate, point) * tail <= goal.latency_budget_ms
 
-    def optimum_per_s(self, goal: SearchGoal) -> float:
+    def optimum_per_s(self, goal: SearchGoal, space: SearchSpace = SPACE) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        every = candidates.basic_candidates(SPACE, goal)
-        every += [one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)]
-        operating_points = [OperatingPoint(one, rung) for one in every for rung in range(len(one.ladder))]
-        return max(self.throughput_per_s(one) for one in operating_points if self.keeps(one, goal))
+        every = candidates.basic_candidates(space, goal)
+        every += [one for count in (1, 2) for one in candidates.variations(space, goal, count)]
+        loads = [(one, point) for one in every for point in one.ladder]
+        return max(self.throughput_per_s(*load) for load in loads if self.keeps(*load, goal))
 
 
-TRIALS = 40
+SEARCHES = 25
+
+
+def load_of(winner: Rerun) -> tuple[Candidate, LoadPoint]:
+    return winner.candidate, winner.state.point
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, Rerun, Search]]:
-    """Searches on usual servers with different seeds, each with its measurer."""
-    return [(measurer := SimulatedMeasurer(seed), *measurer.search(goal)) for seed in range(TRIALS)]
+def searched(goal: SearchGoal) -> list[tuple[BatchingServer, Rerun, Search]]:
+    """Searches on usual servers with different seeds, each with its server."""
+    return [(server := BatchingServer(seed=seed), *server.search(goal)) for seed in range(SEARCHES)]
 
 
 @pytest.mark.parametrize(
@@ -185,39 +184,41 @@ def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, Rerun, Search]]:
     ids=str,
 )
 def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
-    winners = [(measurer, winner) for measurer, winner, _entry in searched(goal)]
-    least_per_s = 0.95 * SimulatedMeasurer().optimum_per_s(goal)
-    assert all(winner.verdict == "passed" for _, winner in winners)
-    near = [measurer.throughput_per_s(winner.operating_point) >= least_per_s for measurer, winner in winners]
-    assert sum(near) >= 0.9 * TRIALS
-    assert sum(measurer.keeps(winner.operating_point, goal) for measurer, winner in winners) >= 0.9 * TRIALS
+    least_per_s = 0.95 * BatchingServer().optimum_per_s(goal)
+    assert all(winner.verdict == "passed" for _, winner, _entry in searched(goal))
+    near = [server.throughput_per_s(*load_of(winner)) >= least_per_s for server, winner, _ in searched(goal)]
+    assert sum(near) >= 0.9 * SEARCHES
+    kept = [server.keeps(*load_of(winner), goal) for server, winner, _ in searched(goal)]
+    assert sum(kept) >= 0.9 * SEARCHES
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
-    for measurer, _winner, entry in searched(SearchGoal(7, 99)):
-        variants = [probed.candidate.variant for probed in measurer.probes]
+    for server, _winner, entry in searched(SearchGoal(7, 99)):
+        variants = [candidate.variant for candidate in server.probed]
         changes = sum(before != after for before, after in itertools.pairwise(variants))
-        assert entry.configurations == sum("configuration" in text for text in measurer.activities) == 9
-        assert len(measurer.probes) <= 90
+        assert entry.configurations == sum("configuration" in text for text in server.activities) == 9
+        assert len(server.probed) <= 90
         assert changes <= 9 + 4 + 2
-        assert len(measurer.reruns) <= 4
+        assert server.rerun_count <= 4
 
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
-    measurer = SimulatedMeasurer()
-    winner, entry = measurer.search(SearchGoal(0.5, 99))
-    assert (entry.verdict, entry.lead, winner.operating_point.rung) == ("failed", None, 0)
+    server = BatchingServer()
+    winner, entry = server.search(SearchGoal(0.5, 99))
+    assert (entry.verdict, entry.lead) == ("failed", None)
+    assert winner.state.point == winner.candidate.ladder[0]
     assert winner.latency_ms.value > 0.5
-    assert len(measurer.probes) < 90
+    assert len(server.probed) < 90
 
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
-    goal = SearchGoal(100_000, 99)
-    measurer = SimulatedMeasurer(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
-    winner, entry = measurer.search(goal)
+    goal, space = SearchGoal(100_000, 99), dataclasses.replace(SPACE, batches=(1,), concurrencies=(1, 2))
+    server = BatchingServer(latency=lambda candidate, load: 4_000 * usual(candidate, load))
+    winner, entry = server.search(goal, space=space)
     assert winner.verdict == entry.verdict == "inconclusive"
-    assert len(measurer.reruns) == 1
-    assert measurer.throughput_per_s(winner.operating_point) >= 0.95 * measurer.optimum_per_s(goal)
+    assert server.rerun_count == 1
+    per_s = server.throughput_per_s(*load_of(winner))
+    assert per_s >= 0.95 * server.optimum_per_s(goal, space)
 
 
 def test_figures_come_from_fresh_passes() -> None:
@@ -225,16 +226,19 @@ def test_figures_come_from_fresh_passes() -> None:
     def alike(_candidate: Candidate, load: float) -> float:
         return 1 + load / 2
 
-    goal, errors, selected = SearchGoal(1000, 99), [], []
-    for seed in range(TRIALS):
-        measurer = SimulatedMeasurer(seed, alike, luck=0.2)
-        winner, entry = measurer.search(goal)
-        true_per_s = measurer.throughput_per_s(winner.operating_point)
-        assert any(winner.state is state for state in measurer.fresh)
-        assert entry.pass_count == len(measurer.probes) + sum(len(one.steady_parts) for one in measurer.fresh)
+    luck, errors, selected, counts = 0.2, [], [], []
+    for seed in range(SEARCHES):
+        server = BatchingServer(seed=seed, latency=alike, luck=luck)
+        winner, entry = server.search(SearchGoal(1000, 99))
+        passes, true_per_s = winner.state.current.passes, server.throughput_per_s(*load_of(winner))
+        assert all(any(one is another for another in server.fresh) for one in passes)
+        assert len(passes) <= entry.pass_count - len(server.probed) < len(server.fresh)
         errors.append(math.log(entry.result.throughput_per_s.value / true_per_s))
-        selected.append(max(measurer.rates_per_s) / true_per_s)
-    assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)
+        selected.append(max(server.rates_per_s) / true_per_s)
+        counts.append(len(passes))
+    # The better of two finalists leads by 0.56 standard errors, and a mean of rates by half of the variance.
+    bias = 0.56 * luck / math.sqrt(np.mean(counts)) + luck**2 / 2
+    assert abs(np.mean(errors) - bias) < 3 * luck / math.sqrt(sum(counts))
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
 
 
@@ -257,11 +261,10 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 
 def test_own_deployment_of_model_is_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
-    measurer = SimulatedMeasurer()
-    space = dataclasses.replace(SPACE, own_deployment=odd, own_scenario="online")
-    measurer.search(SearchGoal(7, 99), space)
-    assert ("online", odd) in {probed.candidate.variant for probed in measurer.probes}
-    assert ("online", odd) in {one.candidate.variant for one in measurer.reruns[0]}
+    server, space = BatchingServer(), dataclasses.replace(SPACE, own_deployment=odd, own_scenario="online")
+    server.search(SearchGoal(7, 99), space=space)
+    assert ("online", odd) in {candidate.variant for candidate in server.probed}
+    assert ("online", odd) in {candidate.variant for candidate in server.turns[:2]}
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
@@ -272,14 +275,15 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
             raise ProofError(f"it does not load with {count}")
         return usual(candidate, load)
 
-    one, none = (SimulatedMeasurer(latency=functools.partial(with_at_most, count)) for count in (1, 0))
+    one, too, none = (BatchingServer(latency=functools.partial(with_at_most, count)) for count in (1, 1, 0))
     _winner, entry = one.search(SearchGoal(7, 99))
     assert (entry.deployment.instances, entry.verdict, entry.own_is_measured) == (1, "passed", True)
     own = structs.replace(OWN, instances=2)
     space = dataclasses.replace(SPACE, own_deployment=own, own_scenario="online")
-    _winner, entry = one.search(SearchGoal(7, 99), space)
-    assert (entry.verdict, entry.lead, len(one.reruns[-1])) == ("passed", None, 1)
+    _winner, entry = too.search(SearchGoal(7, 99), space=space)
+    assert (entry.verdict, entry.lead) == ("passed", None)
     assert not entry.own_is_measured
+    assert len(set(too.turns)) == 1, "the best is rerun alone"
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))
 

@@ -18,15 +18,14 @@ from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record import record_files
-from tritonproof.record.schema import ConfigVariant, Scenario, Search
+from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer
-from tritonproof.search.trials import OperatingPoint
+from tritonproof.search.measurer import Measurer
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config, model_repository
@@ -48,26 +47,22 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     def request_s(_loaded: Candidate, batch: int) -> float:
         return time_request(run.prepared, batch)[0]
 
-    def prepare_job(operating_point: OperatingPoint) -> LoadJob:
-        candidate, point = operating_point.candidate, operating_point.point
+    def prepare_job(candidate: Candidate, point: LoadPoint) -> LoadJob:
         searched.load(candidate.variant)
         return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
         run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
 
-    def say(activity: str) -> None:
-        run.say(f"{search}: {activity}")
-
-    def say_rerun(scenario: Scenario, now: str) -> None:
-        run.say(f"{search}: rerun", f"{scenario} {now}")
+    def say(activity: str, detail: str) -> None:
+        run.say(f"{search}: {activity}", detail)
 
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
-    measurer = CandidateMeasurer(goal, prepare_job, hold_machine, plan, say_rerun, on_left_out=note_left_out)
+    measurer = Measurer(goal, plan, prepare_job, hold_machine, say=say, on_left_out=note_left_out)
     started = time.monotonic()
     try:
-        rerun, entry = fastest.find_fastest(space, goal, measurer, plan, say)
-        winner = rerun.operating_point.candidate.variant
+        rerun, entry = fastest.find_fastest(space, measurer)
+        winner = rerun.candidate.variant
         searched.load(winner)
         duration_s = round(time.monotonic() - started, 1)
         text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)

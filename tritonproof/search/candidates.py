@@ -2,11 +2,13 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from tritonproof.base.errors import ProofError
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import Arrivals, ConfigVariant, Deployment, LoadPoint, Scenario
 from tritonproof.spec import Device
 
@@ -75,10 +77,18 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant of the model's configuration with its possible load points, from light to heavy."""
+    """A variant of the model's configuration with its possible load points, and what probing these showed so
+    far. It stays the same candidate, so equal to itself, when it is probed."""
 
     variant: ConfigVariant
     ladder: tuple[LoadPoint, ...]
+    """The load points, from light to heavy. A rung is the index of one."""
+    probes: tuple[tuple[int, SteadyPart], ...] = field(default=(), compare=False)
+    """Short passes, each with its rung, in the order of time; no reported figure comes from them."""
+    capacity_probe_count: int = field(default=0, compare=False)
+    """How many passes in a closed loop have shown which rates to try."""
+    error: ProofError | None = field(default=None, compare=False)
+    """Why it cannot be loaded or measured, or that it answers wrongly."""
 
     @property
     def label(self) -> str:

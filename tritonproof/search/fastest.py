@@ -1,35 +1,29 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is a variant of the model's configuration with its possible load points. Its trial has probes, a
-few short passes at the load points where they help most. The most promising trials get more; the two best are
-the finalists, each at one of its load points, an operating point. The rerun measures these with fresh passes,
-lowers a load that exceeds the latency budget (in `search/`, the budget), and leaves out what answers wrongly.
+A candidate is a variant of the model's configuration with its possible load points. Its probes are a few
+short passes at the load points where they help most. The most promising candidates get more; the two best are
+the finalists, each at one of its load points. The rerun measures these with fresh passes, lowers a load that
+exceeds the latency budget (in `search/`, the budget), and leaves out what answers wrongly.
 """
 
-import contextlib
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from msgspec import structs
+import numpy as np
 
 from tritonproof import ratios
-from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.passes import LoadJob, RunPass, SteadyPart
-from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.measure import estimates
+from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_result import point_result
-from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import ConfigVariant, Estimate, Ratio, Scenario, Search, Verdict
-from tritonproof.search import candidates, trials
-from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
-from tritonproof.search.trials import Measurer, OperatingPoint, RerunError, Trial
-from tritonproof.spec import OnProgress
+from tritonproof.record.schema import ConfigVariant, LoadPoint, Ratio, Search, Verdict
+from tritonproof.search import candidates
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
+from tritonproof.search.measurer import Measurer, Rerun, RerunError
 
 _CAPACITY_LOAD_FACTOR = 2.0
 """The requests in flight by which the capacity is measured, over those that would just keep the budget: by
@@ -52,30 +46,18 @@ times as fast as the rate at a server that is busy for four fifths of the time."
 
 
 @dataclass(frozen=True)
-class Rerun:
-    """Fresh passes at an operating point, and what they show."""
+class RungReading:
+    """What all probes at one load point of a candidate show together."""
 
-    operating_point: OperatingPoint
-    state: PointState
-    latency_ms: Estimate
-    """The latency at the percentile that the goal names."""
-    verdict: Verdict
-    """Whether the latency is shown to keep the budget."""
-
-    @property
-    def throughputs_per_s(self) -> list[float]:
-        """Inferences per second of each pass, also at a rate, which is what a search for rates compares."""
-        batch = self.operating_point.point.batch
-        return [estimates.requests_per_s([part]) * batch for part in self.state.steady_parts]
+    rung: int
+    pass_count: int
+    throughput_per_s: float
+    """Inferences per second."""
+    latency_ms: float
+    """The latency at the goal's percentile."""
 
 
-def find_fastest(
-    space: SearchSpace,
-    goal: SearchGoal,
-    measurer: Measurer,
-    plan: MeasuringPlan,
-    on_progress: OnProgress = lambda _text: None,
-) -> tuple[Rerun, Search]:
+def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, Search]:
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
@@ -83,36 +65,37 @@ def find_fastest(
     Leaves out what does not load, cannot be measured or answers otherwise, even a finalist, for which the
     next promising configuration steps in. Raises ProofError if all are left out.
     """
-    tried = {trial.candidate: trial for trial in _first_round(space, goal, measurer, on_progress)}
+    goal = measurer.goal
+    tried = _first_round(space, measurer)
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
-    for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
-        on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
-        tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, measurer)
+    for number, candidate in enumerate(most_promising(tried, goal)[:count], 1):
+        measurer.say(f"round 2, {number} of {count}, {candidate.label}", "")
+        tried[tried.index(candidate)] = screen(candidate, _PROBES[1], measurer)
     own_variant = space.own_scenario, space.own_deployment
     attempts: list[list[Rerun]] = []
     while not attempts:
-        best = trials.finalists(list(tried.values()), goal, _FINALISTS)
-        measured = [trial for trial in tried.values() if not trial.error]
-        own = [trial for trial in measured if trial.candidate.variant == own_variant]
+        best = finalists(tried, goal, _FINALISTS)
+        measured = [candidate for candidate in tried if not candidate.error]
+        own = [candidate for candidate in measured if candidate.variant == own_variant]
         if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
             best[1:] = own[:1]  # no other takes its place if it cannot be measured
         try:
-            attempts = _rerun_best(best, goal, measurer, on_progress)
+            attempts = _rerun_best(best, measurer)
         except RerunError as failed:
-            for candidate, trial in tried.items():
+            for index, candidate in enumerate(tried):
                 if candidate.variant == failed.candidate.variant:
-                    tried[candidate] = dataclasses.replace(trial, error=failed.error)
+                    tried[index] = dataclasses.replace(candidate, error=failed.error)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
-    probe_count = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
+    probe_count = sum(len(candidate.probes) + candidate.capacity_probe_count for candidate in tried)
     entry = Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
-        deployment=winner.operating_point.candidate.variant.deployment,
-        result=point_result(winner.state, plan),
+        deployment=winner.candidate.variant.deployment,
+        result=point_result(winner.state, measurer.plan),
         verdict=winner.verdict,
         lead=_lead(best_reruns),
-        configurations=len({trial.candidate.variant for trial in measured}),
+        configurations=len({candidate.variant for candidate in measured}),
         pass_count=probe_count + sum(len(one.state.current.passes) for reruns in attempts for one in reruns),
         duration_s=0.0,
         config="",
@@ -121,87 +104,190 @@ def find_fastest(
     return winner, entry
 
 
-def _first_round(
-    space: SearchSpace, goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
-) -> list[Trial]:
+def _first_round(space: SearchSpace, measurer: Measurer) -> list[Candidate]:
     """A few passes of every candidate: first to find the number of instances, then their batching."""
-    first: list[Trial] = []
+    goal, tried = measurer.goal, list[Candidate]()
     seen: set[ConfigVariant] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
             if candidate.variant not in seen:  # else it is tried with other load points
                 seen.add(candidate.variant)
-                on_progress(f"configuration {len(seen)}, {candidate.label}")
-            trial = with_rates(candidate, goal, measurer) if goal.is_for_rate else Trial(candidate)
-            first.append(trials.screen(trial, _PROBES[0], goal, measurer))
+                measurer.say(f"configuration {len(seen)}, {candidate.label}", "")
+            loaded = with_rates(candidate, measurer) if goal.is_for_rate else candidate
+            tried.append(screen(loaded, _PROBES[0], measurer))
 
     try_all(candidates.basic_candidates(space, goal))
-    dynamic = [trial for trial in first if trial.candidate.variant.joins_requests]
-    online = trials.most_promising(dynamic, goal)
-    instances = online[0].candidate.variant.deployment.instances if online else space.own_deployment.instances
+    dynamic = [candidate for candidate in tried if candidate.variant.joins_requests]
+    online = most_promising(dynamic, goal)
+    instances = online[0].variant.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
     try_all(candidate for candidate in varied if candidate.variant not in seen)
-    return first
+    return tried
 
 
-def with_rates(candidate: Candidate, goal: SearchGoal, measurer: Measurer) -> Trial:
+def with_rates(candidate: Candidate, measurer: Measurer) -> Candidate:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    levels, rung = candidate.sample_levels, 0
+    levels, rung, budget_ms = candidate.sample_levels, 0, measurer.goal.latency_budget_ms
     probes: list[SteadyPart] = []
     try:
         while True:
-            probes.append(measurer.probe(OperatingPoint(candidate, rung)))
+            probes.append(measurer.probe(candidate, candidate.ladder[rung]))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
-            if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
+            if latency_ms >= budget_ms or rung == len(levels) - 1:
                 break
-            aim = _CAPACITY_LOAD_FACTOR * levels[rung] * goal.latency_budget_ms / latency_ms
-            rung = max(rung + 1, trials.rung_at(levels, aim))
+            aim = _CAPACITY_LOAD_FACTOR * levels[rung] * budget_ms / latency_ms
+            rung = max(rung + 1, rung_at(levels, aim))
     except ProofError as error:
-        return Trial(candidate, capacity_probe_count=len(probes), error=error)
+        return dataclasses.replace(candidate, capacity_probe_count=len(probes), error=error)
     ladder = candidate.ladder[:1]
-    if rung > 0 or latency_ms <= goal.latency_budget_ms:
+    if rung > 0 or latency_ms <= budget_ms:
         capacity_per_s = max(estimates.requests_per_s([part]) for part in probes)
-        ladder = candidates.ladder_of_rates(capacity_per_s, goal)
-    return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
+        ladder = candidates.ladder_of_rates(capacity_per_s, measurer.goal)
+    return dataclasses.replace(candidate, ladder=ladder, capacity_probe_count=len(probes))
 
 
-def _rerun_best(
-    best: Sequence[Trial], goal: SearchGoal, measurer: Measurer, on_progress: OnProgress
-) -> list[list[Rerun]]:
-    """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
-    budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
-    that of the second if that fails too, and takes all passes again."""
-    readings = ((trial.candidate, trials.best_reading(trial, goal)) for trial in best)
-    operating_points = [OperatingPoint(candidate, reading.rung) for candidate, reading in readings]
+def screen(candidate: Candidate, probe_count: int, measurer: Measurer) -> Candidate:
+    """The candidate with so many more probes, each where it helps most, or the error of one that failed."""
+    for _count in range(probe_count if candidate.error is None else 0):
+        rung = next_rung(candidate, measurer.goal)
+        try:
+            part = measurer.probe(candidate, candidate.ladder[rung])
+        except ProofError as error:
+            return dataclasses.replace(candidate, error=error)
+        candidate = dataclasses.replace(candidate, probes=(*candidate.probes, (rung, part)))
+    return candidate
+
+
+def next_rung(candidate: Candidate, goal: SearchGoal) -> int:
+    """The rung to measure next: between the heaviest load that keeps the budget and the lightest that does
+    not, or once these are neighbours, where one more pass helps most.
+
+    Latency is assumed to be proportional to the samples in flight outside of the measured levels, and a power
+    of them between. At a rate it is neither, so the search bisects the rates, in logarithmic steps, as MLPerf
+    LoadGen finds the peak of its Server scenario (FindPeakPerformanceBinarySearch of its loadgen.cc).
+    """
+    levels, readings = candidate.sample_levels, readings_of(candidate, goal)
+    if not readings:
+        return rung_at(levels, levels[-1] / 2 if goal.is_for_rate else math.sqrt(levels[-1]))
+    low, high = _bracket(readings, goal)
+    below, above = low.rung if low else -1, high.rung if high else len(levels)
+    if above - below == 1:
+        return _rung_to_repeat(readings, goal)
+    if goal.is_for_rate:
+        return (below + above) // 2
+    nearest, power = low or readings[0], 1.0
+    if low and high:
+        power = math.log(levels[above] / levels[below]) / math.log(high.latency_ms / low.latency_ms)
+    aim = levels[nearest.rung] * (goal.latency_budget_ms / nearest.latency_ms) ** power
+    return min(max(rung_at(levels, aim), below + 1), above - 1)
+
+
+def _rung_to_repeat(readings: Sequence[RungReading], goal: SearchGoal) -> int:
+    """The edge of the bracket with fewer passes; if latency is no limit, a rung near the peak."""
+    low, high = _bracket(readings, goal)
+    edges = [reading for reading in (low, high) if reading]
+    if high is None:
+        peak = max(readings, key=attrgetter("throughput_per_s"))
+        rungs = {reading.rung for reading in readings}
+        if fresh := {(peak.rung + rung) // 2 for rung in rungs} - rungs:
+            return min(fresh, key=lambda rung: abs(rung - peak.rung))
+        edges = [peak]
+    return int(min(edges, key=attrgetter("pass_count")).rung)
+
+
+def _bracket(
+    readings: Sequence[RungReading], goal: SearchGoal
+) -> tuple[RungReading | None, RungReading | None]:
+    """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by rung."""
+    budget_ms = goal.latency_budget_ms
+    last = max((i for i, reading in enumerate(readings) if reading.latency_ms <= budget_ms), default=-1)
+    return readings[last] if last >= 0 else None, next(iter(readings[last + 1 :]), None)
+
+
+def rung_at(levels: Sequence[float], wanted: float) -> int:
+    """The rung of the highest level up to `wanted`."""
+    return max(0, int(np.searchsorted(levels, wanted, side="right")) - 1)
+
+
+def readings_of(candidate: Candidate, goal: SearchGoal) -> list[RungReading]:
+    """What all probes at each rung show together, ascending by rung."""
+    readings = []
+    for rung in sorted({rung for rung, _ in candidate.probes}):
+        parts = [part for part_rung, part in candidate.probes if part_rung == rung]
+        per_s = estimates.requests_per_s(parts) * candidate.ladder[rung].batch
+        latency_ms = estimates.percentile_latency(parts, goal.percentile)
+        readings.append(RungReading(rung, len(parts), per_s, latency_ms))
+    return readings
+
+
+def best_reading(candidate: Candidate, goal: SearchGoal) -> RungReading:
+    """The reading of the highest throughput within the budget, else the one with the lowest latency."""
+    readings = readings_of(candidate, goal)
+    within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]
+    nearest = min(readings, key=attrgetter("latency_ms"))
+    return max(within, key=attrgetter("throughput_per_s"), default=nearest)
+
+
+def promise_of(candidate: Candidate, goal: SearchGoal) -> float:
+    """The highest throughput per second within the budget; if no load keeps it, minus the lowest latency."""
+    best = best_reading(candidate, goal)
+    return best.throughput_per_s if best.latency_ms <= goal.latency_budget_ms else -best.latency_ms
+
+
+def most_promising(tried: Iterable[Candidate], goal: SearchGoal) -> list[Candidate]:
+    """The candidates without an error, the most promising first."""
+    sound = [candidate for candidate in tried if candidate.error is None]
+    return sorted(sound, key=lambda candidate: -promise_of(candidate, goal))
+
+
+def finalists(tried: Sequence[Candidate], goal: SearchGoal, count: int) -> list[Candidate]:
+    """At most `count` of the most promising candidates, of different variants; all but the first seemed to
+    keep the budget. If none could be measured, raises the error of wrong answers, else the first one's."""
+    best: dict[ConfigVariant, Candidate] = {}
+    for candidate in most_promising(tried, goal):
+        if not best or promise_of(candidate, goal) > 0:
+            best.setdefault(candidate.variant, candidate)
+    if not best:
+        errors = [candidate.error for candidate in tried if candidate.error]
+        raise next((error for error in errors if isinstance(error, AccuracyError)), errors[0])
+    return list(best.values())[:count]
+
+
+def _rerun_best(best: Sequence[Candidate], measurer: Measurer) -> list[list[Rerun]]:
+    """Measure the candidates, each at its best load point, with fresh passes, until the first is shown to
+    keep the budget or none is left; returns all attempts. If the first fails, the next attempt lowers its
+    load, and that of the second if that fails too, and takes all passes again."""
+    goal = measurer.goal
+    points = {candidate: candidate.ladder[best_reading(candidate, goal).rung] for candidate in best}
     attempts: list[list[Rerun]] = []
-    while operating_points and len(attempts) < _MAX_RERUNS:
-        points = " and ".join(f"{one.candidate.variant.scenario} {one.point}" for one in operating_points)
-        on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
-        states = zip(operating_points, measurer.measure_again(operating_points), strict=True)
-        attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
-        lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
-        if lighter[0] == operating_points[0]:
+    while points and len(attempts) < _MAX_RERUNS:
+        loads = " and ".join(f"{candidate.variant.scenario} {point}" for candidate, point in points.items())
+        measurer.say(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {loads}", "")
+        reruns = measurer.rerun(points)
+        attempts.append(reruns)
+        if _next_point(reruns[0], goal) == reruns[0].state.point:
             break
-        operating_points = [*filter(None, lighter)]
+        lighter = {rerun.candidate: _next_point(rerun, goal) for rerun in reruns}
+        points = {candidate: point for candidate, point in lighter.items() if point is not None}
     return attempts
 
 
-def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
+def _next_point(rerun: Rerun, goal: SearchGoal) -> LoadPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
     which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
-    operating_point = rerun.operating_point
+    candidate, point = rerun.candidate, rerun.state.point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (is_below and not goal.is_for_rate):
-        return operating_point
-    if operating_point.rung == 0:
+        return point
+    rung, levels = candidate.ladder.index(point), candidate.sample_levels
+    if rung == 0:
         return None
     share = max(_LEAST_LOAD_SHARE, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.is_for_rate:
         share **= 1 / _RISE_AT_RATES
-    lower = trials.rung_at(operating_point.candidate.sample_levels, share * operating_point.sample_level)
-    return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
+    return candidate.ladder[min(rung - 1, rung_at(levels, share * levels[rung]))]
 
 
 def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
@@ -224,138 +310,3 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
     if len(reruns) < 2 or reruns[1].verdict == "failed":
         return None
     return ratios.unpaired_ratio(reruns[0].throughputs_per_s, reruns[1].throughputs_per_s)
-
-
-def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
-    """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
-    latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
-    return Rerun(operating_point, state, latency_ms, latency_verdict(latency_ms, state.steady_parts, goal))
-
-
-def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
-    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
-    inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
-    if not estimates.keeps_up(parts):
-        return "failed"
-    if goal.is_for_rate:  # few passes may be narrow by luck
-        latency_ms = structs.replace(latency_ms, open_above=True)
-    if keeps_latency_budget(latency_ms, parts, goal):
-        return "passed"
-    return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
-
-
-def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
-    the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
-    slowly that hardly any requests are independent."""
-    bound_ms = None
-    if latency_ms.open_above:
-        bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
-    return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
-
-
-_PROBES_PER_POINT_BUDGET = 40
-"""The point budget over the least seconds of a probe's window."""
-_RERUN_POINT_BUDGETS = 2
-"""Point budgets for each operating point of a rerun: a percentile takes longer than a throughput. With six
-passes of one point budget, the upper end of a p99 was more than twice its value."""
-_MAX_POINT_BUDGETS = 10
-"""The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
-percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
-_CERTIFYING = 2
-"""The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
-
-
-@dataclass(frozen=True)
-class CandidateMeasurer:
-    """Measures the candidates of a search: loads each, and takes passes of the load generator."""
-
-    goal: SearchGoal
-    prepare_job: Callable[[OperatingPoint], LoadJob]
-    """Loads the candidate, unless it is loaded, and returns the job of the load point, with the seconds of
-    one request. Raises ProofError if it does not load."""
-    hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
-    """Returns a block in which nothing else is measured or built on this machine."""
-    plan: MeasuringPlan
-    """The plan of an ordinary load point; probes take less, reruns more."""
-    on_progress: Callable[[Scenario, str], None] = lambda _scenario, _now: None
-    run_pass: RunPass = perf_analyzer.run_pass
-    on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
-    """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
-
-    def probe(self, operating_point: OperatingPoint) -> SteadyPart:
-        """Take one short pass. Answers are not verified, as it only gives a speed."""
-        candidate, point = operating_point.candidate, operating_point.point
-        steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
-        try:
-            job = self.prepare_job(operating_point)
-            queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
-            # Latencies beyond the latency budget need not be precise.
-            latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-            least_s = max(steady_window_s, self.plan.point_budget_s / _PROBES_PER_POINT_BUDGET)
-            with self.hold_machine():
-                return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s))).steady
-        except ProofError as error:
-            self.on_left_out(candidate, error)
-            raise
-
-    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        """Take half of the passes of a rerun at each point, then the others in reverse order, so that a drift
-        of the machine affects all alike, and the last is not loaded twice."""
-        verified = {point: verifying(self.run_pass) for point in operating_points}
-        turns = [(point, 1.0) for point in reversed(operating_points)]
-        if len(operating_points) > 1:
-            turns = [(point, 0.5) for point in operating_points] + turns
-        states: dict[OperatingPoint, PointState] = {}
-        for operating_point, share in turns:
-            try:
-                job = self.prepare_job(operating_point)
-                steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
-                point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
-                plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
-                is_done = _is_rerun_done(plan, self.goal, operating_point, share)
-                state = states.get(operating_point) or PointState(Side(job), window_s=steady_window_s)
-                say = functools.partial(self.on_progress, operating_point.candidate.variant.scenario)
-                with self.hold_machine():
-                    (state,) = sweep.sweep_points(
-                        [state], plan, is_done=is_done, run_pass=verified[operating_point], on_progress=say
-                    )
-                if state.error is not None:
-                    raise state.error
-                comparisons = state.current.answers_under_load
-                if comparisons and (answers := merge_comparisons(comparisons)).wrong:
-                    what = f"{answers.wrong} of {answers.count} answers under load are wrong"
-                    raise AccuracyError(what, where=f"{job}, sample {answers.sample}")
-            except ProofError as error:
-                self.on_left_out(operating_point.candidate, error)
-                raise RerunError(operating_point.candidate, error) from error
-            states[operating_point] = state
-        return list(states.values())
-
-
-def _is_rerun_done(
-    plan: MeasuringPlan, goal: SearchGoal, operating_point: OperatingPoint, share: float
-) -> stopping.StoppingRule:
-    """The stopping rule of a rerun's share: all of its point budget, as a narrow throughput says little about
-    a percentile, and more while all requests keep the latency budget, but are too few to show it for the
-    percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
-    certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
-    least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
-    certifying_requests = 0.0 if plan.certify is None else share * estimates.requests_needed(plan.certify)
-    if operating_point.point.is_at_rate:
-        least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
-        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
-
-    def is_done(state: PointState) -> bool:
-        parts = state.steady_parts
-        is_short = len(parts) < least_passes or state.requests < least_requests
-        if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.point_budget_s):
-            return False
-        latency_ms = estimates.percentile_estimate(parts, goal.percentile)
-        if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
-            return False
-        is_above = latency_ms.high > goal.latency_budget_ms
-        is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
-        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
-
-    return is_done

@@ -1,0 +1,181 @@
+"""Measures the candidates of a search on their server, and judges whether their latencies keep the budget."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from tritonproof.accuracy.answer_comparison import merge_comparisons
+from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
+from tritonproof.measure.passes import LoadJob, RunPass, SteadyPart
+from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.verifying import verifying
+from tritonproof.record.schema import Estimate, LoadPoint, Verdict
+from tritonproof.search.candidates import Candidate, SearchGoal, steady_state_s
+
+_PROBES_PER_POINT_BUDGET = 40
+"""The point budget over the least seconds of a probe's window."""
+_RERUN_POINT_BUDGETS = 2
+"""Point budgets for each load point of a rerun: a percentile takes longer than a throughput. With six passes
+of one point budget, the upper end of a p99 was more than twice its value."""
+_MAX_POINT_BUDGETS = 10
+"""The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
+percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
+_CERTIFYING = 2
+"""The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """Fresh passes of a candidate at one of its load points, and what they show."""
+
+    candidate: Candidate
+    state: PointState
+    latency_ms: Estimate
+    """The latency at the percentile that the goal names."""
+    verdict: Verdict
+    """Whether the latency is shown to keep the budget."""
+
+    @property
+    def throughputs_per_s(self) -> list[float]:
+        """Inferences per second of each pass, also at a rate, which is what a search for rates compares."""
+        batch = self.state.point.batch
+        return [estimates.requests_per_s([part]) * batch for part in self.state.steady_parts]
+
+
+class RerunError(Exception):
+    """A finalist cannot be measured anew, or answers wrongly under load, which only reruns check."""
+
+    def __init__(self, candidate: Candidate, error: ProofError) -> None:
+        self.candidate, self.error = candidate, error
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """Loads and measures the candidates of a search, whose goal it knows, by passes of the load generator."""
+
+    goal: SearchGoal
+    plan: MeasuringPlan
+    """The plan of an ordinary load point; probes take less, reruns more."""
+    prepare_job: Callable[[Candidate, LoadPoint], LoadJob]
+    """Loads the candidate, unless it is loaded, and returns the job of the load point, with the seconds of
+    one request. Raises ProofError if it does not load."""
+    hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
+    """Returns a block in which nothing else is measured or built on this machine."""
+    run_pass: RunPass = perf_analyzer.run_pass
+    say: Callable[[str, str], object] = lambda _activity, _detail: None
+    """Is told what the search does, and the progress of that."""
+    on_left_out: Callable[[Candidate, ProofError], object] = lambda _candidate, _error: None
+    """Is told why a candidate cannot be loaded or measured, or answers wrongly."""
+
+    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPart:
+        """Take one short pass. Answers are not verified, as it only gives a speed. Raises ProofError if the
+        candidate cannot be loaded or measured."""
+        steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
+        try:
+            job = self.prepare_job(candidate, point)
+            queued_s = job.request_s * max(1.0, point.concurrency / candidate.variant.deployment.instances)
+            # Latencies beyond the latency budget need not be precise.
+            latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
+            least_s = max(steady_window_s, self.plan.point_budget_s / _PROBES_PER_POINT_BUDGET)
+            with self.hold_machine():
+                return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s))).steady
+        except ProofError as error:
+            self.on_left_out(candidate, error)
+            raise
+
+    def rerun(self, points: dict[Candidate, LoadPoint]) -> list[Rerun]:
+        """Take half of the fresh passes of each candidate at its point, then the others in reverse order, so
+        that a drift of the machine affects all alike, and the last is not loaded twice. Raises RerunError for
+        the first that fails."""
+        verified = {candidate: verifying(self.run_pass) for candidate in points}
+        turns = [(candidate, 1.0) for candidate in reversed(points)]
+        if len(points) > 1:
+            turns = [(candidate, 0.5) for candidate in points] + turns
+        states: dict[Candidate, PointState] = {}
+        for candidate, share in turns:
+            try:
+                job = self.prepare_job(candidate, points[candidate])
+                steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
+                state = states.get(candidate) or PointState(Side(job), window_s=steady_window_s)
+                states[candidate] = self._take_turn(candidate, state, share, verified[candidate])
+            except ProofError as error:
+                self.on_left_out(candidate, error)
+                raise RerunError(candidate, error) from error
+        return [rerun_of(candidate, state, self.goal) for candidate, state in states.items()]
+
+    def _take_turn(
+        self, candidate: Candidate, state: PointState, share: float, run_pass: RunPass
+    ) -> PointState:
+        """The candidate's point after this share of a rerun's passes, with right answers."""
+        point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
+        plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
+        is_done = functools.partial(is_rerun_done, plan=plan, goal=self.goal, share=share)
+
+        def say(now: str) -> None:
+            self.say("rerun", f"{candidate.variant.scenario} {now}")
+
+        with self.hold_machine():
+            (state,) = sweep.sweep_points([state], plan, is_done=is_done, run_pass=run_pass, on_progress=say)
+        if state.error is not None:
+            raise state.error
+        comparisons = state.current.answers_under_load
+        if comparisons and (answers := merge_comparisons(comparisons)).wrong:
+            what = f"{answers.wrong} of {answers.count} answers under load are wrong"
+            raise AccuracyError(what, where=f"{state.current.job}, sample {answers.sample}")
+        return state
+
+
+def is_rerun_done(state: PointState, plan: MeasuringPlan, goal: SearchGoal, share: float) -> bool:
+    """The stopping rule of a rerun's share: all of its point budget, as a narrow throughput says little about
+    a percentile, and more while all requests keep the latency budget, but are too few to show it for the
+    percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
+    certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
+    parts = state.steady_parts
+    least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
+    if state.point.is_at_rate:
+        least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
+        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
+    is_short = len(parts) < least_passes or state.requests < least_requests
+    if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.point_budget_s):
+        return False
+    latency_ms = estimates.percentile_estimate(parts, goal.percentile)
+    certifying_requests = 0.0 if plan.certify is None else share * estimates.requests_needed(plan.certify)
+    if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
+        return False
+    is_above = latency_ms.high > goal.latency_budget_ms
+    is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
+    return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
+
+
+def rerun_of(candidate: Candidate, state: PointState, goal: SearchGoal) -> Rerun:
+    """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
+    latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
+    return Rerun(candidate, state, latency_ms, latency_verdict(latency_ms, state.steady_parts, goal))
+
+
+def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
+    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
+    inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
+    if not estimates.keeps_up(parts):
+        return "failed"
+    if goal.is_for_rate:  # few passes may be narrow by luck
+        latency_ms = structs.replace(latency_ms, open_above=True)
+    if keeps_latency_budget(latency_ms, parts, goal):
+        return "passed"
+    return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
+
+
+def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> bool:
+    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
+    the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
+    slowly that hardly any requests are independent."""
+    bound_ms = None
+    if latency_ms.open_above:
+        bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
+    return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
