@@ -34,7 +34,7 @@ def test_given_tolerance_holds_whatever_answers_show() -> None:
         tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
         format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
         case = dataclasses.replace(toy.case(precision=""), format=format_)
-        found = limits.case_limits(limits.CaseArithmetic(case, ""), {})
+        found = limits.CaseArithmetic(case, "").case_limits({})
         assert [found.inferred_on, found.min_noise] == of_case
 
 
@@ -50,7 +50,7 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable_share=1, agreement=1)
-    allowed = limits.case_limits(limits.CaseArithmetic(toy.case(), "fp32", cost), {toy.OUTPUT: 40}).kernels
+    allowed = limits.CaseArithmetic(toy.case(), "fp32", cost).case_limits({toy.OUTPUT: 40}).kernels
     assert allowed.widest.max_element == 1e-4
 
 
@@ -61,7 +61,7 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable_share=1.0, agreement=1.0)
     sizes = {name: values.size for name, values in rows.items()}
     arithmetic = limits.CaseArithmetic(toy.case(toy.model(outputs=outputs)), "fp32", cost)
-    allowed = limits.case_limits(arithmetic, sizes).kernels
+    allowed = arithmetic.case_limits(sizes).kernels
     expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1

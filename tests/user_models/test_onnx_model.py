@@ -14,7 +14,7 @@ from tests.formats.converting import case, converted, score
 from tests.user_models import networks
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.accuracy.ledger import why_no_score
-from tritonproof.accuracy.limits import CaseArithmetic, case_limits, output_limits
+from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build.configuration import model_config
 from tritonproof.cases import profile_of
@@ -144,14 +144,14 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
     for kernels_only in (False, True):
         of_usual, limits = (
-            output_limits(CaseArithmetic(case(each), "fp32"), {"scores": 10}, 10, kernels_only=kernels_only)
+            CaseArithmetic(case(each), "fp32").output_limits({"scores": 10}, 10, kernels_only=kernels_only)
             for each in (usual, wide)
         )
         assert limits.of_output("scores") == (0.25, 0.25)
         assert "--tolerance" in limits.source
         assert of_usual.widest.max_element < 0.25
-    assert case_limits(CaseArithmetic(case(wide), "fp32"), {"scores": 10}).kernels.widest.max_element == 0.25
-    of_int8 = case_limits(CaseArithmetic(case(usual, "int8"), "int8"), {"scores": 10})
+    assert CaseArithmetic(case(wide), "fp32").case_limits({"scores": 10}).kernels.widest.max_element == 0.25
+    of_int8 = CaseArithmetic(case(usual, "int8"), "int8").case_limits({"scores": 10})
     assert of_int8.conversion.widest.max_element == 2 > of_int8.kernels.widest.max_element
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25

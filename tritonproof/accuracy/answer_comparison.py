@@ -146,14 +146,11 @@ def compare_rows(
         is_far |= means[name] > _ROW_MEAN_FACTOR * bounds.max_mean * spread.mean_magnitude + rounding
         wrong[name] = ~is_finite.all(axis=1) | (is_far & ~left_out)
         largest[name][left_out & ~wrong[name]] = 0.0
-    result = RowDifferences(answer, left_out, all_shares, means, unequal, wrong, largest)
     has_all = all(name in all_shares or name not in wrong for name in expected.spreads)
-    if not (checks_identity and all_shares and has_all):
-        return result
-    differing = np.flatnonzero(np.any([rows > 0 for rows in largest.values()], axis=0))
-    is_nearer = _nearer_to_another(expected, answer, differing, limits)
-    first = next(iter(all_shares))
-    return replace(result, wrong_rows={**wrong, first: wrong[first] | is_nearer & ~left_out})
+    if checks_identity and all_shares and has_all:
+        differing = np.flatnonzero(np.any([rows > 0 for rows in largest.values()], axis=0))
+        wrong[next(iter(all_shares))] |= _nearer_to_another(expected, answer, differing, limits) & ~left_out
+    return RowDifferences(answer, left_out, all_shares, means, unequal, wrong, largest)
 
 
 def allowed_ties_per_row(size: int, agreement: float) -> float:

@@ -1,4 +1,4 @@
-"""How far two answers to one sample may differ, in four words.
+"""How far two answers to one sample may differ, in four words. All limits of answers are composed here.
 
 The tolerance is chosen by a person, for a format or a model: how far a conversion may be from its framework.
 The cost is measured: how far a precision alone moves the outputs of the framework's own network.
@@ -9,7 +9,7 @@ it is the only limit.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ from tritonproof.spec import Arrays, Case, Device, Tolerance
 DEEP_ROUNDING = 1e-5
 """How far FP32's rounding may move an element through many layers, as a share of its output's magnitude, if
 the cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
-LARGEST_FACTOR = 8.0
+_LARGEST_FACTOR = 8.0
 """The limit of the largest error, over the cost's largest. One of thousands of values, it varies: 0.4 to 3.8
 times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
-DECISIONS_FACTOR = 1.5
+_DECISIONS_FACTOR = 1.5
 """How many times as many decisions may differ as the precision itself changes, chance aside. nnU-Net's micro
 size has no other outputs: right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the same
 voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
@@ -34,32 +34,15 @@ _TIE_MARGIN = 0.1
 """The share of rows that ties of integers may leave out, beyond those by the precision itself."""
 _MIN_LARGEST = 1e-4
 """The least limit of an element's difference beyond rounding, over the spread. Measured in FP32: 6e-5."""
-NOISE_FACTOR = 10.0
+_NOISE_FACTOR = 10.0
 """The largest difference that noise explains, as a multiple of a repeated request's typical noise. Of 10,000
 normally distributed differences the largest is 6 times the median of each row's largest."""
 MIN_NOISE = 1e-5
 """The noise that is always allowed, as a share of the spread. Right models on a CPU repeat every bit."""
+_MAX_CONVERSATION_NOISE = 2e-3
+"""The most that noise allows answers of a conversation, as a share of the spread: twice FP16's rounding."""
 _MIN_NUMBERS = 32
 """The fewest different numbers with a fraction whose last bits tell the precision that computed them."""
-
-
-@dataclass(frozen=True)
-class CaseArithmetic:
-    """How a case computes, from which the limits of its answers follow."""
-
-    case: Case
-    precision: str
-    """The precision that it computes in (`arithmetic_precision`); empty if nothing tells it."""
-    cost: PrecisionCost | None = None
-    """What this precision costs the model; None if the suite has no network of it to measure that with."""
-
-    @property
-    def tolerance(self) -> Tolerance:
-        """The model's own tolerance in this precision, else the format's."""
-        case = self.case
-        tolerance = limit_in(self.precision, {**case.format.tolerances, **case.model.tolerances})
-        assert tolerance is not None, f"{case} has no tolerance in {self.precision}"
-        return tolerance
 
 
 class NumberLimits(NamedTuple):
@@ -123,7 +106,7 @@ class AnswerLimits:
 
 @dataclass(frozen=True)
 class CaseLimits:
-    """How far an answer of a case may be from another one to the same sample."""
+    """How far a served answer of a case may be from another one to the same sample."""
 
     kernels: AnswerLimits
     """The limits if the same artifact gave both, perhaps by other kernels."""
@@ -146,78 +129,126 @@ class CaseLimits:
         kernels, conversion = self.kernels.or_wider(shown), self.conversion.or_wider(shown)
         return replace(self, kernels=kernels, conversion=conversion, inferred_on=None)
 
+    def across_kernels(self, noise: float = 0.0) -> AnswerLimits:
+        """The limits where other kernels may compute an answer, as in a batch or under load: no narrower than
+        where nothing may change one."""
+        return self.kernels.at_least(self.within_noise(noise).widest.max_element)
+
+    def within_noise(self, noise: float, *, has_ties: bool = False) -> AnswerLimits:
+        """The limits where nothing may change an answer. More noise than other kernels may cause is a fault,
+        and allows nothing more. Integers are equal, unless those of a repeated request tie (`has_ties`)."""
+        largest = max(self.min_noise, min(_NOISE_FACTOR * noise, self.kernels.widest.max_element))
+        agreement = self.kernels.agreement_by_output if has_ties else {}
+        return AnswerLimits(NumberLimits(largest, np.inf), agreement)
+
+    def recorded(self, earlier: "CaseLimits", *, by_same_case: bool) -> AnswerLimits:
+        """The limits of answers beside recorded ones: the wider of this case's and of the one's that gave
+        those. The same case may have other kernels since; any other is another conversion."""
+        here, there = (each.kernels if by_same_case else each.conversion for each in (self, earlier))
+        return here.or_wider(there).at_least(self.min_noise)
+
+
+@dataclass(frozen=True)
+class CaseArithmetic:
+    """How a case computes, from which the limits of its answers follow."""
+
+    case: Case
+    precision: str
+    """The precision that it computes in (`arithmetic_precision`); empty if nothing tells it."""
+    cost: PrecisionCost | None = None
+    """What this precision costs the model; None if the suite has no network of it to measure that with."""
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The model's own tolerance in this precision, else the format's."""
+        case = self.case
+        tolerance = limit_in(self.precision, {**case.format.tolerances, **case.model.tolerances})
+        assert tolerance is not None, f"{case} has no tolerance in {self.precision}"
+        return tolerance
+
+    def case_limits(self, element_counts: Mapping[str, int]) -> CaseLimits:
+        """The limits of answers whose outputs have `element_counts` elements in the evaluation set."""
+        tolerance = self.tolerance
+        limits = functools.partial(self.output_limits, element_counts, None)
+        inferred_on = None if self.precision or tolerance.is_given else self.case.answers_on
+        min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
+        return CaseLimits(limits(kernels_only=True), limits(kernels_only=False), inferred_on, min_noise)
+
+    def output_limits(
+        self, element_counts: Mapping[str, int], rows: int | None, *, kernels_only: bool
+    ) -> AnswerLimits:
+        """How far outputs may be from other outputs for the same rows: from those of the same artifact if
+        `kernels_only`, else from the framework's. `element_counts` says how many elements each output has in
+        all rows, as {"mask": 500}: of more, chance changes a smaller share. `rows` are compared together;
+        None says that there may be few, of which ties leave out more."""
+        types = {tensor.name: tensor.dtype for tensor in self.case.model.outputs}
+        floating = [name for name in types if name in element_counts and types[name].startswith(("FP", "BF"))]
+        texts = [name for name in types if types[name] == "BYTES"]  # always equal
+        integers = {name: count for name, count in element_counts.items() if name not in (*floating, *texts)}
+        if (cost := self.cost) is None:
+            return self._limits_by_tolerance(floating, integers, rows, kernels_only)
+        rule, mean, share = PRECISIONS[self.precision], cost.mean, cost.comparable_share
+        factor = rule.kernel_factor if kernels_only else rule.conversion_factor
+        largest = {name: max(_LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in floating}
+        by_output = {name: NumberLimits(largest[name], factor * mean[name]) for name in floating}
+        least = NumberLimits(_MIN_LARGEST, 0.0)
+        its_cost = f"what {self.precision.upper()} itself costs this model"
+        return AnswerLimits(
+            widest=functools.reduce(NumberLimits.or_wider, by_output.values(), least),
+            agreement_by_output={n: min_agreement_for(1 - mean[n], count) for n, count in integers.items()},
+            rounding=max(rule.rounding, _LARGEST_FACTOR * min(rule.rounding, cost.rounding)),
+            min_compared_share=min_agreement_for(share, rows) if rows else max(0.0, share - _TIE_MARGIN),
+            by_output=by_output,
+            source=f"{factor:g} times {its_cost} on the mean, {_LARGEST_FACTOR:g} times at most",
+        )
+
+    def _limits_by_tolerance(
+        self, floating: list[str], integers: Mapping[str, int], rows: int | None, kernels_only: bool
+    ) -> AnswerLimits:
+        """The tolerance; for other kernels constants of a known precision, unless a user gave the former."""
+        tolerance, rule = self.tolerance, PRECISIONS.get(self.precision)
+        largest, mean, source = tolerance.max_relative_error, tolerance.max_mean_error, tolerance.source
+        if kernels_only and rule is not None and not tolerance.is_given:
+            largest, mean = rule.unknown_largest, rule.unknown_mean
+            source = f"the same file by other kernels in {self.precision.upper()}"
+        numbers = NumberLimits(largest, largest if mean is None else mean)
+        share = tolerance.min_agreement
+        return AnswerLimits(
+            widest=numbers if floating else NumberLimits(_MIN_LARGEST, 0.0),
+            agreement_by_output=dict.fromkeys(integers, share),
+            rounding=max(rounding_of(self.case.model, self.precision), DEEP_ROUNDING),
+            mean_rounding=PRECISIONS["fp32"].rounding,
+            min_compared_share=min_agreement_for(share, rows) if rows else AnswerLimits.min_compared_share,
+            source=source,
+        )
+
+
+def limits_between_servers(
+    repeated: Sequence[AnswerLimits], noises: Sequence[float], precisions: Sequence[str]
+) -> AnswerLimits:
+    """The limits of the answers of two servers, by each one's limits of `repeated` requests, noise, and
+    precision that its answers show: the noise of either, mostly none. If only one is noisier than other
+    kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16 or
+    BF16, last bits may differ, as they do when sums are added up in another order."""
+    limits = functools.reduce(AnswerLimits.or_wider, repeated).at_least(_NOISE_FACTOR * min(noises))
+    shown = precisions[0] if len(set(precisions)) == 1 else ""
+    return replace(limits, rounding=max(limits.rounding, PRECISIONS[shown or "fp32"].rounding))
+
+
+def conversation_limits(tolerances: Iterable[Tolerance] = (), noise: float = 0.0) -> AnswerLimits:
+    """The limits of answers to a conversation that is repeated: within the noise, or as a user tolerates."""
+    by_user = [tolerance.max_relative_error for tolerance in tolerances if tolerance.is_given]
+    at_most = AnswerLimits(NumberLimits(_MAX_CONVERSATION_NOISE, np.inf))
+    return CaseLimits(at_most, at_most, min_noise=max([MIN_NOISE, *by_user])).within_noise(noise)
+
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
-    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. DECISIONS_FACTOR times as many
+    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. _DECISIONS_FACTOR times as many
     may differ, 36, with two standard deviations of such a count (Poisson: its square root), 12, and three in
     case the precision changes none: 51 in all, so that 0.915 must be equal."""
-    expected = DECISIONS_FACTOR * (1 - agreement) * decisions
+    expected = _DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
-
-
-def case_limits(arithmetic: CaseArithmetic, element_counts: Mapping[str, int]) -> CaseLimits:
-    """The limits of a case's answers, whose outputs have `element_counts` elements over all rows."""
-    cost, tolerance = arithmetic.cost, arithmetic.tolerance
-    share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable_share - _TIE_MARGIN)
-    limits = functools.partial(output_limits, arithmetic, element_counts, 1)  # `share` replaces that of 1 row
-    both = (limits(kernels_only=only) for only in (True, False))
-    kernels, conversion = (replace(each, min_compared_share=share) for each in both)
-    inferred_on = None if arithmetic.precision or tolerance.is_given else arithmetic.case.answers_on
-    min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
-    return CaseLimits(kernels, conversion, inferred_on, min_noise)
-
-
-def output_limits(
-    arithmetic: CaseArithmetic, element_counts: Mapping[str, int], row_count: int, *, kernels_only: bool
-) -> AnswerLimits:
-    """How far the outputs of a case for `row_count` rows may be from other outputs for the same rows: from
-    those of the same artifact if `kernels_only`, else from the framework's. `element_counts` says how many
-    elements each output has in all these rows, as {"mask": 500}: of more, chance changes a smaller share."""
-    model, cost, tolerated = arithmetic.case.model, arithmetic.cost, arithmetic.tolerance.min_agreement
-    floating_names = [tensor.name for tensor in model.outputs if tensor.dtype.startswith(("FP", "BF"))]
-    floating = [name for name in floating_names if name in element_counts]
-    by_output, source = _number_limits(arithmetic, floating, kernels_only=kernels_only)
-    texts = {tensor.name: 1.0 for tensor in model.outputs if tensor.dtype == "BYTES"}
-    agreement = {
-        name: tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count)
-        for name, count in element_counts.items()
-        if name not in floating
-    }
-    rounding = rounding_of(model, arithmetic.precision)
-    deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
-    widest = functools.reduce(NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)])
-    return AnswerLimits(
-        widest=widest,
-        agreement_by_output=agreement | texts,
-        rounding=max(rounding, deep_rounding),
-        mean_rounding=PRECISIONS["fp32"].rounding if cost is None else 0.0,
-        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable_share, row_count),
-        by_output={} if cost is None else by_output,
-        source=source,
-    )
-
-
-def _number_limits(
-    arithmetic: CaseArithmetic, names: list[str], *, kernels_only: bool
-) -> tuple[dict[str, NumberLimits], str]:
-    """The limits of the floating-point outputs `names`, and where they come from. The mean's multiple of the
-    cost differs between other kernels and a conversion."""
-    cost, tolerance, rule = arithmetic.cost, arithmetic.tolerance, PRECISIONS.get(arithmetic.precision)
-    if cost is not None and rule is not None:
-        factor = rule.kernel_factor if kernels_only else rule.conversion_factor
-        largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
-        by_output = {name: NumberLimits(largest[name], factor * cost.mean[name]) for name in names}
-        its_cost = f"what {arithmetic.precision.upper()} itself costs this model"
-        source = f"{factor:g} times {its_cost} on the mean, {LARGEST_FACTOR:g} times at most"
-        return by_output, source
-    if kernels_only and rule is not None and not tolerance.is_given:
-        source = f"the same file by other kernels in {arithmetic.precision.upper()}"
-        largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
-    else:
-        source, largest_error = tolerance.source, tolerance.max_relative_error
-        mean_error = largest_error if tolerance.max_mean_error is None else tolerance.max_mean_error
-    return dict.fromkeys(names, NumberLimits(largest_error, mean_error)), source
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

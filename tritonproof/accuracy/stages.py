@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for, output_limits
+from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for
 from tritonproof.accuracy.outputs import (
     CHUNK_BYTES,
     check_finite,
@@ -68,8 +68,8 @@ class StageComparison:
     def __post_init__(self) -> None:
         self.expected = expect(self.ids, self.earlier_outputs)
         elements = {name: values.size for name, values in self.earlier_outputs.items()}
-        is_same_artifact = self.stage == "served"
-        self.limits = output_limits(self.arithmetic, elements, len(self.ids), kernels_only=is_same_artifact)
+        is_served = self.stage == "served"  # by the artifact that answered in process
+        self.limits = self.arithmetic.output_limits(elements, len(self.ids), kernels_only=is_served)
 
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
@@ -92,8 +92,7 @@ class StageComparison:
                 continue
             if is_floating:
                 totals.sum_of_errors += float(compared.means[name][is_kept].sum()) * elements.shape[1]
-                is_wrong = np.zeros(len(chosen), bool)
-                row_shares = np.where(is_kept, elements.max(axis=1, initial=0.0), 0.0)
+                is_wrong, row_shares = np.zeros(len(chosen), bool), compared.largest[name]
             else:
                 totals.sum_of_errors += float(elements.sum())
                 is_wrong, row_shares = compared.wrong_rows[name], elements.mean(axis=1)

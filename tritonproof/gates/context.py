@@ -5,11 +5,9 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, typical_difference
 from tritonproof.accuracy.expected import expect_by_signature
-from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, CaseLimits, NumberLimits
+from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, LoadedAs, ServedModel
 from tritonproof.record.schema import AnswerComparison, GateResult
@@ -124,23 +122,18 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
 def make_single_answers(
     ids: Sequence[str], rows: Mapping[int, Arrays], limits: CaseLimits, repeats: Sequence[Answer] = ()
 ) -> SingleAnswers:
-    """The answers `rows`, with the noise that `repeats` show. More noise than other kernels may cause is a
-    fault, and allows nothing more."""
-    kernel_limits = limits.inferred(rows.values()).kernels
+    """The answers `rows`, with the noise that `repeats` show."""
+    limits = limits.inferred(rows.values())
     expected = expect_by_signature(rows, ids)
-    differences = (typical_difference(part, repeats) for part in expected.values())
-    noise = max(differences, default=0.0)
-    largest = max(limits.min_noise, min(NOISE_FACTOR * noise, kernel_limits.widest.max_element))
+    noise = max((typical_difference(part, repeats) for part in expected.values()), default=0.0)
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = ExpectedAnswers(expected, kernel_limits).compare(repeats).result
-    is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
-    agreement = kernel_limits.agreement_by_output if is_noisy else {}
-    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), agreement_by_output=agreement)
+    repeated = ExpectedAnswers(expected, limits.kernels).compare(repeats).result
+    has_ties = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     return SingleAnswers(
         by_sample=rows,
-        across_kernels=ExpectedAnswers(expected, kernel_limits.at_least(largest), "alone"),
-        within_noise=ExpectedAnswers(expected, noise_limits, "alone"),
+        across_kernels=ExpectedAnswers(expected, limits.across_kernels(noise), "alone"),
+        within_noise=ExpectedAnswers(expected, limits.within_noise(noise, has_ties=has_ties), "alone"),
         noise=noise,
         repeats=repeats,
     )

@@ -3,11 +3,9 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import numpy as np
-
 from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
 from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
-from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, conversation_limits
 from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
@@ -19,8 +17,6 @@ from tritonproof.spec import Arrays, Model, Samples
 
 _REQUEST_COUNTS = {"decoupled": 64, "sequence": 16}
 """Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
-_MAX_NOISE = 2e-3
-"""The most noise of answers to the same requests, as a share of the spread: twice the rounding of FP16."""
 
 _ByNumber = Mapping[tuple[int, int], Arrays]
 """The answers, by the numbers of the request and of the answer among the request's, both from 0."""
@@ -94,7 +90,7 @@ def _require_declared(model: Model, replies: _ByNumber) -> None:
                 raise AccuracyError(f"{_answer_name(key)} is not as declared: {problem}", where=model.name)
 
 
-def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, float], when: str) -> str:
+def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, AnswerLimits], when: str) -> str:
     """The first difference of the answers `again`, in words, or that there is no answer; empty if equal."""
     if not first and not again:
         return "no request got any answer"
@@ -102,23 +98,21 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, flo
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     answers = _answers_at(again, first)
     for signature, expected in _expected(first).items():
-        limits = AnswerLimits(NumberLimits(allowed.get(signature, MIN_NOISE), np.inf))
-        finding = compare_answers(expected, answers, limits)
+        finding = compare_answers(expected, answers, allowed.get(signature, conversation_limits()))
         if (wrong := finding.result.first_wrong) is not None:
             change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
     return ""
 
 
-def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, float]:
+def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, AnswerLimits]:
     """How far answers may be apart, by their signature: as the user says, and within the noise of the third
     answers. These and the second follow the same requests, the first may change what the model keeps."""
-    by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
-    allowed, answers = {}, _answers_at(third, second)
-    for signature, expected in _expected(second).items():
-        noise = NOISE_FACTOR * typical_difference(expected, answers)
-        allowed[signature] = max(MIN_NOISE, min(noise, _MAX_NOISE), *by_user)
-    return allowed
+    answers, tolerances = _answers_at(third, second), model.tolerances.values()
+    return {
+        signature: conversation_limits(tolerances, typical_difference(expected, answers))
+        for signature, expected in _expected(second).items()
+    }
 
 
 def _expected(replies: _ByNumber) -> Mapping[object, ExpectedOutputs]:

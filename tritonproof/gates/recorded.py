@@ -1,7 +1,6 @@
 """A small file keeps a model's answers, with which later runs compare theirs."""
 
 import contextlib
-import dataclasses
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping
@@ -12,11 +11,12 @@ import msgspec
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import GateContext, gate_finding, make_single_answers
+from tritonproof.gates.context import GateContext, wrong_text
 from tritonproof.host import locks
 from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.arrays import values_of
@@ -113,17 +113,14 @@ def compare_with_recorded(
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
-    both = context.limits.inferred(expected.values()), earlier.limits
     is_same = case_id == earlier.case_id
-    here, there = (limits.kernels if is_same else limits.conversion for limits in both)
-    limits = here.or_wider(there).at_least(context.limits.min_noise)
+    limits = context.limits.inferred(expected.values()).recorded(earlier.limits, by_same_case=is_same)
+    by_signature = expect_by_signature(expected, served.data.ids)
     answers = served.ask([[sample] for sample in sorted(expected)])
-    recorded = make_single_answers(served.data.ids, expected, context.limits)
-    expected_answers = ExpectedAnswers(recorded.across_kernels.by_signature, limits, "recorded")
-    finding = expected_answers.compare(answers)
+    finding = ExpectedAnswers(by_signature, limits, "recorded").compare(answers)
     tried = f"{len(expected)} answers recorded of {earlier.case_id} on Triton {earlier.triton}"
-    context = dataclasses.replace(context, single_answers=recorded)
-    return gate_finding("recorded", context, finding, len(answers), tried)
+    result = GateResult("recorded", len(answers), tried, wrong_text(finding.result), finding.result)
+    return AnswerFinding(result, finding.mismatch)
 
 
 def _digest(served: ServedModel, sample: int) -> str:

@@ -8,9 +8,8 @@ from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, merge_findings
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
-from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
+from tritonproof.accuracy.limits import inferred_precision, limits_between_servers
 from tritonproof.accuracy.outputs import Spread
-from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import GateContext, SingleAnswers, gate_finding
@@ -189,7 +188,9 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, theirs = singles if is_asked else (current.answers_to(data), baseline.answers_to(data))
         our_answers = [*(single_answer(sample, row) for sample, row in ours.by_sample.items()), *ours.repeats]
-        limits = _limits_between(ours, theirs)
+        repeated = [side.within_noise.limits for side in (ours, theirs)]
+        precisions = [inferred_precision(side.by_sample.values()) for side in (ours, theirs)]
+        limits = limits_between_servers(repeated, [ours.noise, theirs.noise], precisions)
         expected = ExpectedAnswers(theirs.within_noise.by_signature, limits, f"by {baseline_name}")
         findings.append(expected.compare(our_answers))
         samples += len(theirs.by_sample)
@@ -201,14 +202,3 @@ def compare_servers(
         fault = f"{finding.result.fault}; its answers show {here.upper()}, and {there.upper()} there"
         finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
     return finding
-
-
-def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLimits:
-    """The limits of the answers of two servers: the noise of either, mostly none. If only one is noisier than
-    other kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16
-    or BF16, last bits may differ, as they do when sums are added up in another order."""
-    noise = NOISE_FACTOR * min(current.noise, baseline.noise)
-    limits = current.within_noise.limits.or_wider(baseline.within_noise.limits).at_least(noise)
-    precisions = {inferred_precision(side.by_sample.values()) for side in (current, baseline)}
-    rule = PRECISIONS[(precisions.pop() if len(precisions) == 1 else "") or "fp32"]
-    return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))

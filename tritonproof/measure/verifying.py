@@ -51,8 +51,7 @@ def expect_in_process(
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
     expected = expect_by_signature(rows, data.ids)
-    kernel_limits = limits.inferred(rows.values()).kernels.at_least(limits.min_noise)
-    return ExpectedAnswers(expected, kernel_limits)
+    return ExpectedAnswers(expected, limits.inferred(rows.values()).across_kernels())
 
 
 def with_expected(job: LoadJob, expected: ExpectedAnswers) -> LoadJob:

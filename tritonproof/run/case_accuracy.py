@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 from tritonproof.accuracy import ledger, stages
-from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits, case_limits
+from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits
 from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import AccuracyError
 from tritonproof.record.schema import Conversion
@@ -75,4 +75,4 @@ class CaseAccuracy:
         """How far the case's answers may be from other answers to the same samples."""
         outputs, count = self.case.model.outputs, len(self.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return case_limits(self.arithmetic, elements)
+        return self.arithmetic.case_limits(elements)
