@@ -1,6 +1,7 @@
 """How far answers may differ, by what a precision costs and by what answers show of theirs."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,32 @@ def test_given_tolerance_holds_whatever_answers_show() -> None:
         case = dataclasses.replace(toy.case(precision=""), format=format_)
         found = limits.CaseArithmetic(case, "").case_limits({})
         assert [found.inferred_on, found.min_noise] == of_case
+
+
+def test_users_tolerance_and_noise_widen_every_limit() -> None:
+    small = limits.NumberLimits(1e-4, 1e-5)
+    given = limits.AnswerLimits(limits.NumberLimits(2e-2, 1e-2), by_output={"y": small})
+    steady, tolerant = limits.CaseLimits(given, given), limits.CaseLimits(given, given, min_noise=0.1)
+    assert steady.across_kernels().of_output("y") == small
+    assert steady.across_kernels(noise=1e-3).of_output("y") == (1e-2, 1e-5)
+    assert tolerant.recorded(steady, by_same_case=True).of_output("y") == (0.1, 1e-5)
+    assert limits.conversation_limits(noise=1.0).widest.max_element == 2e-3
+    assert limits.conversation_limits([Tolerance(0.05, 1.0, "", is_given=True)]).widest.max_element == 0.05
+
+
+@pytest.mark.parametrize(
+    ("noises", "precisions", "allowed"),
+    [
+        ((0.0, 0.1), ("", ""), (1e-5, 1e-6)),
+        ((0.1, 0.2), ("", ""), (1.0, 1e-6)),
+        ((0.0, 0.0), ("fp16", "fp16"), (1e-5, 1e-3)),
+        ((0.0, 0.0), ("fp16", "bf16"), (1e-5, 1e-6)),
+    ],
+)
+def test_servers_may_differ_by_what_both_show(noises: Any, precisions: Any, allowed: Any) -> None:
+    repeated = [limits.AnswerLimits(limits.NumberLimits(1e-5, np.inf))] * 2
+    found = limits.limits_between_servers(repeated, noises, precisions)
+    assert (found.widest.max_element, found.rounding) == allowed
 
 
 def test_whole_numbers_show_no_precision() -> None:

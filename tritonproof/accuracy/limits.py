@@ -244,8 +244,8 @@ def conversation_limits(tolerances: Iterable[Tolerance] = (), noise: float = 0.0
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
-    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. _DECISIONS_FACTOR times as many
-    may differ, 36, with two standard deviations of such a count (Poisson: its square root), 12, and three in
+    equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. Times _DECISIONS_FACTOR, 36
+    may differ, with two standard deviations of such a count (Poisson: its square root), 12, and three in
     case the precision changes none: 51 in all, so that 0.915 must be equal."""
     expected = _DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
