@@ -96,11 +96,15 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: s
 
 
 @pytest.mark.parametrize(("name", "kept"), [("", 0), ("/srv/other", 0), ("/srv/models", 1)])
-def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
+def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(
+    tmp_path: Path, name: str, kept: int
+) -> None:
     compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
     failures = (sample_records.step_failure(), *compared)
     stored = structs.replace(sample_records.beside("3 answers differ"), failures=failures)
-    left = record_updates.without_other_baseline(stored, name)
+    sample_records.store(tmp_path, stored)
+    blank = structs.replace(stored, baseline=None, gates=(), failures=())
+    left = record_updates.update(blank, tmp_path, lambda stored: stored, baseline=name)
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 

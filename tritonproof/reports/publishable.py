@@ -36,9 +36,10 @@ class Publishable(Record, frozen=True):
 
 
 def publishable(record: Record) -> Publishable:
-    """The record as it may be shown: with its speed if conversion and accuracy are right. With random
-    weights, which have no task metric, the conversion alone decides. The speed of a search's winner depends
-    on the winner's ledger, not on that of the case's settings."""
+    """The record as it may be shown: with its speed if nothing was found wrong, and conversion and accuracy
+    were right; with random weights, which have no task metric, the conversion; of a model that is served as
+    it is, the answers under load. After a failure that hides speed, no result counts. The speed of a search's
+    winner depends on the winner's ledger, not on that of the case's settings."""
     wrong = _wrong(record)
     no_speed = _why_no_speed(record, wrong)
     search, no_winner = _publishable_search(record, wrong)
@@ -143,14 +144,14 @@ def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None
     if search is None:
         return None, ""
     hidden = _without_speed(search)
-    if search.verdict == "failed" and not wrong:
-        lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
-        return structs.replace(hidden, result=lowest), ""
     if search.verdict != "failed":
         # An accuracy failure concerns the case's own settings, not the winner's.
         failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
         record = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
         wrong = _wrong(record)
+    elif not wrong:
+        lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
+        return structs.replace(hidden, result=lowest), ""
     if not (reason := _why_no_speed(record, wrong)):
         return search, ""
     # The rate that a search finds is a speed.

@@ -1,4 +1,5 @@
-"""Writes results into a case's record, each time the whole file at once, so that a killed run keeps them."""
+"""Writes results into a case's record, each time the whole file at once, so that a killed run keeps them; and
+says which earlier results they join, and which a failure voids."""
 
 import contextlib
 import datetime
@@ -21,15 +22,17 @@ def update(
     change: Callable[[Record], Record],
     *,
     run_id: str = "",
+    baseline: str = "",
     in_fleet: bool = False,
 ) -> Record:
     """Apply `change` to the case's record on disk, or to `blank` if no stored record fits; returns the record
     that is then on disk. Raises ProofError if the folder cannot be written.
 
-    Results join only results of the same machine, build, deployment and server. A conversion depends on
-    machine and build alone, and failures of the run `run_id` stay. Without a build, this run's failures join
-    the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
-    outdated and replaced. If `in_fleet`, GPUs' UUIDs may differ: a later run may use another node.
+    Results join only results of the same machine, build, deployment and server, beside comparisons with the
+    same `baseline`. A conversion depends on machine and build alone, and failures of the run `run_id` stay.
+    Without a build, this run's failures join the machine's earlier record. Another machine's record moves to
+    `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, GPUs' UUIDs may differ: a
+    later run may use another node.
     """
     path = record_files.record_path(blank.case, results_folder)
     with writing(path):
@@ -43,8 +46,9 @@ def update(
             if stored is not None and stored.machine != blank.machine:
                 _supersede(path, stored)
                 stored = None
+            joined = _without_other_baseline(_joinable(stored, blank, run_id), baseline)
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            changed = structs.replace(change(_joinable(stored, blank, run_id)), updated=now)
+            changed = structs.replace(change(joined), updated=now)
             record_files.write(changed, path)
     return changed
 
@@ -140,7 +144,7 @@ def with_failure(stored: Record, failure: StepFailure, field: str = "", gate: st
     return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 
-def without_other_baseline(stored: Record, name: str) -> Record:
+def _without_other_baseline(stored: Record, name: str) -> Record:
     """The record without the results of any baseline but the named one, which no test of this run would
     replace; an empty name stands for no baseline."""
     if name and (stored.baseline is None or stored.baseline.baseline_name == name):
