@@ -20,20 +20,18 @@ from tritonproof.reports.phrases import first_of, setting_text
 from tritonproof.reports.publishable import Publishable, publishable
 
 
-class StoredRecord(NamedTuple):
-    """A record as a reader may see it, and its file; other files of the case lie beside that."""
-
-    record: Publishable
-    path: Path
-
-
 class RecordSet(NamedTuple):
     """One of the two sets that are compared, `before` and `after`."""
 
     argument: Path
     """A folder of records, or the file of one."""
-    records: Mapping[str, StoredRecord]
+    records: Mapping[str, Publishable]
     """The records by case name, sorted."""
+    paths: Mapping[str, Path]
+    """The file of each record, beside which the case's other files lie."""
+
+    def samples(self, name: str) -> SampleScores | None:
+        return sample_files.scores_of(self.records[name], self.paths[name])
 
 
 def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[RecordSet]:
@@ -42,12 +40,12 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
     record_sets = []
     records_of = record_files.read_each(record_files.read_argument, arguments)
     for argument in arguments:
-        stored = records_of[argument].items()
-        by_name = {record.name: StoredRecord(publishable(record), path) for path, record in stored}
-        chosen = {name: record for name, record in by_name.items() if substring in name}
+        paths = {record.name: path for path, record in records_of[argument].items()}
+        records = {record.name: publishable(record) for record in records_of[argument].values()}
+        chosen = {name: record for name, record in records.items() if substring in name}
         if not chosen:
-            raise no_case(argument, substring, by_name)
-        record_sets.append(RecordSet(argument, chosen))
+            raise no_case(argument, substring, records)
+        record_sets.append(RecordSet(argument, chosen, paths))
     return record_sets
 
 
@@ -124,8 +122,8 @@ class ScoreChange(NamedTuple):
 class CaseChange:
     """One case that both sets of records have."""
 
-    before: StoredRecord
-    after: StoredRecord
+    before: Publishable
+    after: Publishable
     setup: Sequence[SettingChange]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
@@ -149,35 +147,38 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
     """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown so
     by more than `allowed_slowdown`. Raises InputError if nothing is comparable, or RecordError if a file of
     samples is damaged."""
-    names = [name for name in before.records if name in after.records]
-    pairs = [(before.records[name], after.records[name]) for name in names]
+    pairs = [(name, name) for name in before.records if name in after.records]
     fix = "to compare different cases of one model, give two record files"
     if before.argument.is_file() and after.argument.is_file():
         (one,), (other,) = before.records.values(), after.records.values()
-        pairs = [(one, other)] if one.record.case.model == other.record.case.model else []
+        pairs = [(one.name, other.name)] if one.case.model == other.case.model else []
         fix = "compare cases of one model"
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
         what = f"no case in common with {before.argument}: that has {others}, this has {examples}"
         raise InputError(what, where=after.argument, fix=fix)
-    cases = [_case_change(*pair) for pair in pairs]
-    paired_names = {stored.record.name for pair in pairs for stored in pair}
-    only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
+    cases = [
+        _case_change(before.records[old], after.records[new], (before.samples(old), after.samples(new)))
+        for old, new in pairs
+    ]
+    paired = {name for pair in pairs for name in pair}
+    only_before, only_after = (sorted(source.records.keys() - paired) for source in (before, after))
     return Changes(before, after, _with_outcomes(cases, allowed_slowdown), only_before, only_after)
 
 
-def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
+def _case_change(
+    before: Publishable, after: Publishable, samples: Sequence[SampleScores | None]
+) -> CaseChange:
     results_before, results_after = (
-        {result.point: result for result in (*side.record.points, *side.record.hidden)}
-        for side in (before, after)
+        {result.point: result for result in (*side.points, *side.hidden)} for side in (before, after)
     )
-    may_show_speed = not (before.record.why_no_speed or after.record.why_no_speed)
+    may_show_speed = not (before.why_no_speed or after.why_no_speed)
     in_both = sorted(results_before.keys() & results_after.keys()) if may_show_speed else []
     return CaseChange(
         before,
         after,
-        setup=setting_changes(before.record, after.record),
-        scores=_score_changes(before, after),
+        setup=setting_changes(before, after),
+        scores=_score_changes(before, after, samples),
         points=[_point_change(results_before[at], results_after[at]) for at in in_both],
         only_before=sorted(results_before.keys() - results_after.keys()),
         only_after=sorted(results_after.keys() - results_before.keys()),
@@ -256,18 +257,19 @@ def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChan
     return [replace(case, points=[*map(judged, case.points)]) for case in cases]
 
 
-def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
-    """Every metric of either record, compared sample by sample. Raises RecordError if samples are damaged."""
-    sides = (before, after)
+def _score_changes(
+    before: Publishable, after: Publishable, samples: Sequence[SampleScores | None]
+) -> list[ScoreChange]:
+    """Every metric of either record, compared sample by sample."""
     old, new = (
-        {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
-        for side in sides
+        {score.metric: score for score in side.accuracy.scores} if side.accuracy else {}
+        for side in (before, after)
     )
-    samples = [sample_files.scores_of(side.record, side.path) for side in sides]
     return [
-        ScoreChange(metric, one.better, old.get(metric), new.get(metric), pairs)
+        ScoreChange(
+            metric, one.better, old.get(metric), new.get(metric), _paired(metric, one.better, samples)
+        )
         for metric, one in (old | new).items()
-        for pairs in [_paired(metric, one.better, samples)]
     ]
 
 
@@ -332,21 +334,21 @@ def exit_status(changes: Changes) -> int:
     pairs: list[PairedScores] = []
     unknown: list[str] = []
     for case in changes.cases:
-        name, failed = case.after.record.name, {failure.test for failure in case.after.record.failures}
+        name, failed = case.after.name, {failure.test for failure in case.after.failures}
         measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
-        had_figures = case.before.record.points or any(score.before for score in case.scores)
+        had_figures = case.before.points or any(score.before for score in case.scores)
         if had_figures and not measured and not paired:
             unknown.append(f"{name}: no load point and no sample is in both")
-        elif case.before.record.points and case.after.record.hidden:
-            unknown.append(f"{name}: {case.after.record.why_no_speed}")
+        elif case.before.points and case.after.hidden:
+            unknown.append(f"{name}: {case.after.why_no_speed}")
         elif not failed.isdisjoint(f"test_{point.scenario}-{point}" for point in case.only_before):
-            unknown.append(f"{name}: {unmeasured_text(case.after.record)}")
+            unknown.append(f"{name}: {unmeasured_text(case.after)}")
         open_scores = [score for score in case.scores if score.why_unknown]
         unknown += [f"{name}: {score.metric} {score.why_unknown}" for score in open_scores]
         points += measured
         pairs += paired
-    fails_now = (case.after.record.is_wrong and not case.before.record.is_wrong for case in changes.cases)
+    fails_now = (case.after.is_wrong and not case.before.is_wrong for case in changes.cases)
     if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if machine_changes(changes):

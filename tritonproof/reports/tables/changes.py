@@ -34,7 +34,7 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
     cases = changes.cases
     origins = []
     for when, source in (("before", changes.before), ("after", changes.after)):
-        days = days_text(stored.record.updated for stored in source.records.values())
+        days = days_text(record.updated for record in source.records.values())
         measured = f", measured {days}" if days else ""
         origins.append(f"{when}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
     shared: list[Block] = []
@@ -79,7 +79,7 @@ def _accuracy_cell(case: CaseChange) -> str:
         else:
             words.add(_ACCURACY[pairs.outcome] if pairs.lost or pairs.gained else "no sample changed")
     worst = next((word for word in _SCORES if word in words), "not measured")
-    passes = [not stored.record.is_wrong for stored in (case.before, case.after)]
+    passes = [not record.is_wrong for record in (case.before, case.after)]
     if passes == [True, False]:
         return join_markdown([bold("passes no longer"), worst], ", ")
     return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
@@ -88,8 +88,8 @@ def _accuracy_cell(case: CaseChange) -> str:
 def _speed_cell(case: CaseChange) -> str:
     words = [_speed_word(point) for point in case.points]
     if not words:
-        sides = (case.before.record, case.after.record)
-        return "not shown" if any(record.why_no_speed for record in sides) else "no point in both"
+        is_hidden = case.before.why_no_speed or case.after.why_no_speed
+        return "not shown" if is_hidden else "no point in both"
     counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
     return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ") if counts else words[0]
 
@@ -125,7 +125,7 @@ def _legend(changes: Changes) -> list[str]:
 
 def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
-    missing = [no_score_text(stored.record) for stored in (case.before, case.after)]
+    missing = [no_score_text(record) for record in (case.before, case.after)]
     scores = [_score_text(score, case) for score in case.scores]
     scores = scores or [f"Accuracy: before {missing[0]}, after {missing[1]}"]
     before, after = (map(full_point_text, points) for points in (case.only_before, case.only_after))
@@ -140,11 +140,11 @@ def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> 
 
 def _case_name(case: CaseChange) -> str:
     """The case's name, or both names where the sides differ."""
-    return " → ".join(dict.fromkeys(stored.record.name for stored in (case.before, case.after)))
+    return " → ".join(dict.fromkeys((case.before.name, case.after.name)))
 
 
 def _reasons_for_missing_figures(case: CaseChange) -> list[str]:
-    sides = (("before", case.before.record), ("after", case.after.record))
+    sides = (("before", case.before), ("after", case.after))
     reasons = ((when, record.why_no_speed or unmeasured_text(record)) for when, record in sides)
     return [f"{when}: {reason}" for when, reason in reasons if reason]
 
@@ -152,9 +152,7 @@ def _reasons_for_missing_figures(case: CaseChange) -> list[str]:
 def _score_text(change: ScoreChange, case: CaseChange) -> str:
     """`top-1: 98.2 % → 97.8 %, ...`, and the ids of samples that changed."""
     sides = ((change.before, case.before), (change.after, case.after))
-    values = [
-        metric_text(score, score.served) if score else no_score_text(stored.record) for score, stored in sides
-    ]
+    values = [metric_text(score, score.served) if score else no_score_text(record) for score, record in sides]
     line, pairs = f"{change.metric}: {' → '.join(values)}", change.pairs
     if isinstance(pairs, str):
         return f"{line}; not paired by sample: {pairs}"
