@@ -217,11 +217,10 @@ def _merge(options: argparse.Namespace) -> int:
 def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published of the same model, format, accelerator,
     precision and load points, on a case's own GPU if there are any, else on all; names what differs."""
-    from tritonproof.reports.nvidia_readmes import match_nvidia
     from tritonproof.reports.tables.nvidia_readmes import nvidia_blocks
 
     records = [*_chosen_records(options).values()]
-    print_as(options.format, nvidia_blocks([match_nvidia(record) for record in records]))
+    print_as(options.format, nvidia_blocks(records))
     if options.format == "csv":  # it holds tables alone
         _name_left_out(records)
     return 0

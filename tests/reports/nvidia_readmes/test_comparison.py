@@ -9,7 +9,7 @@ from tests import sample_records
 from tests.helpers import present
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import nvidia_readmes
-from tritonproof.reports.nvidia_readmes import match_nvidia, nvidia_ratio
+from tritonproof.reports.nvidia_readmes import nvidia_ratio, nvidia_rows, why_no_nvidia_rows
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.nvidia_readmes import differences, nvidia_section
 from tritonproof.reports.tables.table import Table
@@ -34,7 +34,7 @@ def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
 
 
 def tables(record: Record) -> list[Table]:
-    blocks = nvidia_section(match_nvidia(publishable(record)))
+    blocks = nvidia_section(publishable(record))
     return [block for block in blocks if isinstance(block, Table)]
 
 
@@ -53,7 +53,7 @@ def test_every_published_row_matches_one_case() -> None:
     for name, rows in cases.items():
         points = [sample_records.published(row) for row in rows]
         record = publishable(case_on(name, *points))
-        assert [row for _, row in nvidia_readmes.pairs(record, match_nvidia(record).rows)] == rows
+        assert nvidia_rows(record) == rows
         ratios = [nvidia_ratio(record, item) for item in points]
         assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)
@@ -100,10 +100,10 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     whole = case_on("a100 resnet50 onnx trt fp16")
     case = structs.replace(whole.case, target=target, gpus=count)
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
-    assert match_nvidia(publishable(whole)).rows
-    matched = match_nvidia(publishable(other))
-    assert matched.why_no_rows
-    assert not matched.rows
+    assert nvidia_rows(whole)
+    assert why_no_nvidia_rows(whole) is None
+    assert why_no_nvidia_rows(other)
+    assert not nvidia_rows(other)
 
 
 def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> dict[str, Any]:
@@ -141,10 +141,10 @@ def test_different_settings_are_named_with_values(
 ) -> None:
     """Offline, where the dynamic batcher is off."""
     record = case_on(name, measured("offline", 8, 100), **changes)
-    row = next(row for row in match_nvidia(publishable(record)).rows if row["scenario"] == "offline")
+    row = next(row for row in nvidia_rows(record) if row["scenario"] == "offline")
     assert differences(record, row) == found
 
 
 def test_case_without_published_points_says_so() -> None:
-    (_, *blocks) = nvidia_section(match_nvidia(publishable(case_on(ALIKE, measured("offline", 3, 10)))))
+    (_, *blocks) = nvidia_section(publishable(case_on(ALIKE, measured("offline", 3, 10))))
     assert blocks == ["No load point was both measured and published."]

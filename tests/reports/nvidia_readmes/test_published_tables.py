@@ -138,7 +138,7 @@ def test_headers_and_rows_match_seed_readmes(model: str) -> None:
     (text,) = (text for text in texts if FOLDERS[model] in text)
     source = f" {' '.join(text.replace('|', ' ').split())} "  # without the bars of its tables
     scenarios = [rows[0]["scenario"] for rows in published_tables(model)]
-    headers = {scenario: nvidia_names(model, scenario).columns for scenario in scenarios}
+    headers = {scenario: nvidia_names(model, scenario)["columns"] for scenario in scenarios}
     for scenario, header in headers.items():
         assert source.count(f" {' '.join(header)} ") == scenarios.count(scenario), scenario
     with (nvidia_readmes.FOLDER / f"{model}.csv").open(newline="") as file:

@@ -6,15 +6,13 @@ import csv
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
-from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio
+from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
 from tritonproof.reports import phrases
-from tritonproof.reports.publishable import Publishable
 
 FOLDER = Path(__file__).parent
 _INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")
@@ -60,28 +58,19 @@ _PRINTED = {
 """The names of columns by those in print, in lower case and without `(ms)`."""
 
 
-@dataclass(frozen=True)
-class TableNames:
-    """The names in the tables of one model and scenario, as printed and in their order."""
-
-    parameters: tuple[str, ...]
-    """Settings that the scenario's tables share; empty if each table lists all of its own."""
-    configuration: tuple[str, ...]
-    """Settings beside each table; some appear only where they apply."""
-    columns: tuple[str, ...]
-
-
 @functools.cache
-def nvidia_names(model: str, scenario: str) -> TableNames:
-    """The published names for a model's tables. A micro model uses those of its full size, an unpublished
-    model ResNet50's, and an unpublished scenario those of the model's other scenario."""
+def nvidia_names(model: str, scenario: str) -> Mapping[str, tuple[str, ...]]:
+    """The names in a model's tables, as printed and in their order: of `columns`; of `parameters`, settings
+    that the scenario's tables share, if not each table lists all of its own; and of the `configuration`,
+    settings beside each table, some only where they apply. A micro model uses those of its full size, an
+    unpublished model ResNet50's, and an unpublished scenario those of the model's other scenario."""
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
     if not path.exists():
         path = FOLDER / "names" / "resnet50.csv"
-    entries = _lines_of(path)
-    chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
+    lines = _lines_of(path)
+    chosen = [line for line in lines if line["scenario"] == scenario] or lines
     parts = ("parameters", "configuration", "columns")
-    return TableNames(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))
+    return {part: tuple(line["name"] for line in chosen if line["part"] == part) for part in parts}
 
 
 def nvidia_column(name: str) -> str:
@@ -93,28 +82,29 @@ def nvidia_column(name: str) -> str:
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
 
-@dataclass(frozen=True)
-class NvidiaMatch:
-    """A record and the published rows that it may be compared with."""
-
-    record: Publishable
-    rows: Sequence[NvidiaRow]
-    """Those of the record's GPU if there are any, else of every published GPU."""
-    why_no_rows: str
-    """A sentence on why there are no rows; empty if there are some."""
-
-
-def match_nvidia(record: Publishable) -> NvidiaMatch:
-    """A record with the published rows of its model, format, accelerator and precision. All published figures
-    are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
-    case = record.case
-    if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        why = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
-        return NvidiaMatch(record, (), why)
-    served = served_as(structs.asdict(case))
+def nvidia_rows(record: Record) -> list[NvidiaRow]:
+    """The published rows of the record's model, format, accelerator and precision: those of its GPU if there
+    are any, else of every published GPU."""
+    if not _is_of_whole_device(record):
+        return []
+    case, served = record.case, served_as(structs.asdict(record.case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
-    why = "" if alike else f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
-    return NvidiaMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why)
+    return [row for row in alike if row["gpu"] == case.target] or alike
+
+
+def why_no_nvidia_rows(record: Record) -> str | None:
+    """The reason why the record has no published rows, a sentence; None if it has some."""
+    if not _is_of_whole_device(record):
+        return f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
+    served = " ".join(filter(None, served_as(structs.asdict(record.case))))
+    return None if nvidia_rows(record) else f"NVIDIA published no figures of {record.case.model} as {served}."
+
+
+def _is_of_whole_device(record: Record) -> bool:
+    """Whether the record is neither of several GPUs nor of a slice of one. A slice may have its GPU's target,
+    so the driver's name for it counts too."""
+    is_slice = record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or "")
+    return record.case.gpus == 1 and not is_slice
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -127,23 +117,9 @@ def nvidia_point(row: NvidiaRow) -> LoadPoint:
     return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
 
 
-class NvidiaPair(NamedTuple):
-    """A measured load point, and the published row of the same point."""
-
-    result: PointResult
-    row: NvidiaRow
-
-
-def pairs(record: Publishable, rows: Sequence[NvidiaRow]) -> list[NvidiaPair]:
-    """Each published load point that was measured too, in the order of the source."""
-    results = {result.point: result for result in record.points}
-    return [NvidiaPair(results[at], row) for row in rows if (at := nvidia_point(row)) in results]
-
-
-def nvidia_ratio(record: Publishable, result: PointResult) -> Ratio | None:
+def nvidia_ratio(record: Record, result: PointResult) -> Ratio | None:
     """The throughput over that published for the same GPU, format, precision and load point, or None."""
-    rows = match_nvidia(record).rows
-    row_of = {nvidia_point(row): row for row in rows if row["gpu"] == record.case.target}
+    row_of = {nvidia_point(row): row for row in nvidia_rows(record) if row["gpu"] == record.case.target}
     return ratio_to_nvidia(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 

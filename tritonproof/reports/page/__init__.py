@@ -20,7 +20,7 @@ from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
 from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
-from tritonproof.reports.nvidia_readmes import match_nvidia
+from tritonproof.reports.nvidia_readmes import why_no_nvidia_rows
 from tritonproof.reports.phrases import grouped, kind_of_device
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -76,10 +76,8 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
 def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
-    nvidia_match = match_nvidia(record)
-    published: list[Block] = [nvidia_match.why_no_rows]
-    if nvidia_match.rows:
-        published = [*nvidia_section(nvidia_match), nvidia_legend([nvidia_match])]
+    why_no_rows = why_no_nvidia_rows(record)
+    published = [why_no_rows] if why_no_rows else [*nvidia_section(record), nvidia_legend([record])]
     build = record.build
     built = "Not built"
     if build.digest:

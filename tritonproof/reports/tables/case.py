@@ -91,7 +91,7 @@ _PARAMETERS: Sequence[Column[tuple[str, str]]] = (
 def parameters_table(record: Publishable, scenario: str) -> Table:
     """The settings of all rows of a scenario: all, if the model's source lists them in one table."""
     nvidia = nvidia_names(record.case.model, scenario)
-    names = nvidia.parameters or nvidia.configuration
+    names = nvidia["parameters"] or nvidia["configuration"]
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
         batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
         names += tuple(name for name in batcher if name not in names)
@@ -116,7 +116,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{record.name}`"),
-        *(_settings(record, scenario, nvidia.configuration) if nvidia.parameters else ()),
+        *(_settings(record, scenario, nvidia["configuration"]) if nvidia["parameters"] else ()),
         ("Options", ", ".join(name for name, on in options if on)),
         ("Served by", served_by),
         ("Start", _start(record, scenario)),

@@ -4,31 +4,36 @@ from collections.abc import Sequence
 
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
-from tritonproof.reports import nvidia_readmes, phrases
-from tritonproof.reports.nvidia_readmes import NvidiaMatch, NvidiaPair, NvidiaRow, ratio_to_nvidia
+from tritonproof.reports import phrases
+from tritonproof.reports.nvidia_readmes import (
+    NvidiaRow,
+    nvidia_point,
+    nvidia_rows,
+    ratio_to_nvidia,
+    why_no_nvidia_rows,
+)
 from tritonproof.reports.publishable import Publishable
+from tritonproof.reports.tables.points import PointRow
 from tritonproof.reports.tables.rendering import code
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 
 
-def nvidia_blocks(matches: Sequence[NvidiaMatch]) -> list[Block]:
+def nvidia_blocks(records: Sequence[Publishable]) -> list[Block]:
     """A section per case, with a table per published GPU, and the cases without a published counterpart."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
-    compared = [match for match in matches if match.rows]
-    if compared:
-        blocks.append(nvidia_legend(matches))
-    for match in compared:
-        blocks += [Heading(match.record.name, 2), *nvidia_section(match)]
-    without_rows = (match for match in matches if match.why_no_rows)
-    by_reason = phrases.grouped(without_rows, lambda match: match.why_no_rows)
+    by_reason = phrases.grouped(records, why_no_nvidia_rows)
+    if compared := by_reason.pop(None, []):
+        blocks.append(nvidia_legend(records))
+    for record in compared:
+        blocks += [Heading(record.name, 2), *nvidia_section(record)]
     lines = []
     for reason, group in by_reason.items():
-        lines.append(f"{', '.join(code(match.record.name) for match in group)}: {reason}")
+        lines.append(f"{', '.join(code(record.name) for record in group)}: {reason}")
     return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 
 
-def nvidia_legend(matches: Sequence[NvidiaMatch]) -> str:
-    levels = phrases.confidence_levels([result for match in matches for result in match.record.points])
+def nvidia_legend(records: Sequence[Publishable]) -> str:
+    levels = phrases.confidence_levels([result for record in records for result in record.points])
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
@@ -38,10 +43,11 @@ def nvidia_legend(matches: Sequence[NvidiaMatch]) -> str:
     )
 
 
-def nvidia_section(match: NvidiaMatch) -> list[Block]:
-    record, rows = match.record, match.rows
+def nvidia_section(record: Publishable) -> list[Block]:
+    """The tables of a case that has published rows, or the reason why its speed is hidden."""
     if record.why_no_speed:
         return [record.why_no_speed]
+    rows = nvidia_rows(record)
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
     if rows[0]["gpu"] != record.case.target:
@@ -55,26 +61,26 @@ def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _latency_columns(name: str) -> list[Column[NvidiaPair]]:
+def _latency_columns(name: str) -> list[Column[PointRow[NvidiaRow]]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
 
-    def measured(pair: NvidiaPair) -> Estimate | None:
-        return pair.result.latency_ms.get(name)
+    def measured(row: PointRow[NvidiaRow]) -> Estimate | None:
+        return row.result.latency_ms.get(name)
 
     return [
         Column(f"{title} Latency", measured, LATENCY),
-        Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
-        Column(f"{title} ratio", lambda pair: ratio_to_nvidia(measured(pair), pair.row[published]), RATIO),
+        Column(f"{title}, published", lambda row: _as_published(row.detail[published]), LATENCY),
+        Column(f"{title} ratio", lambda row: ratio_to_nvidia(measured(row), row.detail[published]), RATIO),
     ]
 
 
-_COLUMNS: Sequence[Column[NvidiaPair]] = (
-    Column("Load point", lambda pair: phrases.full_point_text(pair.result.point)),
-    Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
-    Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
+_COLUMNS: Sequence[Column[PointRow[NvidiaRow]]] = (
+    Column("Load point", lambda row: phrases.full_point_text(row.result.point)),
+    Column("Inferences/second", lambda row: row.result.throughput_per_s, THROUGHPUT),
+    Column("Published", lambda row: _as_published(row.detail["throughput_per_s"]), THROUGHPUT),
     Column(
         "Ratio",
-        lambda pair: ratio_to_nvidia(pair.result.throughput_per_s, pair.row["throughput_per_s"]),
+        lambda row: ratio_to_nvidia(row.result.throughput_per_s, row.detail["throughput_per_s"]),
         RATIO,
         "interval",
     ),
@@ -84,11 +90,13 @@ _COLUMNS: Sequence[Column[NvidiaPair]] = (
 
 
 def _gpu_section(record: Publishable, rows: Sequence[NvidiaRow]) -> list[Block]:
-    """Heading, differences and table for one published GPU; empty without pairs."""
-    row, pairs = rows[0], nvidia_readmes.pairs(record, rows)
-    if not pairs:
+    """Heading, differences and table for one published GPU; empty if no load point of it was measured."""
+    results = {result.point: result for result in record.points}
+    points = [PointRow(record, results[at], row) for row in rows if (at := nvidia_point(row)) in results]
+    if not points:
         return []
-    differ = dict.fromkeys(difference for pair in pairs for difference in differences(record, pair.row))
+    row = rows[0]
+    differ = dict.fromkeys(difference for point in points for difference in differences(record, point.detail))
     lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
     if row["sequence_length"]:
         measured = phrases.sequence_length(record).replace("-", "not recorded")
@@ -97,7 +105,7 @@ def _gpu_section(record: Publishable, rows: Sequence[NvidiaRow]) -> list[Block]:
         if score.metric == row["metric"]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    shown = table(_COLUMNS, pairs, marks=lambda pair: pair.result.marks)
+    shown = table(_COLUMNS, points, marks=lambda row: row.result.marks)
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
 

@@ -70,7 +70,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     rows = point_rows(record, scenario)
     if not rows:
         return f"No {scenario} load point has been measured."
-    names = nvidia_names(record.case.model, scenario).columns
+    names = nvidia_names(record.case.model, scenario)["columns"]
     columns = [dataclasses.replace(_POINT_COLUMNS[nvidia_column(name)], title=name) for name in names]
     notes = [verified_answers_text([row.result for row in rows])]
     return table(columns, rows, marks=lambda row: row.result.marks, notes=notes)
