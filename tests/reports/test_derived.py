@@ -68,18 +68,19 @@ ERROR = sample_records.score(better="lower", served=0.012, limits=())
 
 
 @pytest.mark.parametrize(
-    ("record", "wanted"),
+    ("record", "cost", "share"),
     [
-        (priced(accuracy=sample_records.accuracy(SHARE)), (1.25, "correct inferences")),
-        (priced(accuracy=sample_records.accuracy(ERROR)), (1.0, "inferences")),
-        (sample_records.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
-        (priced(None), None),
+        (priced(accuracy=sample_records.accuracy(SHARE)), 1.25, 0.8),
+        (priced(accuracy=sample_records.accuracy(ERROR)), 1.0, None),
+        (sample_records.random_weights(points=(POINT,), price_per_hour=3.6), 1.0, None),
+        (priced(None, accuracy=sample_records.accuracy(SHARE)), None, 0.8),
     ],
     ids=["a share", "an error", "random weights", "no price"],
 )
-def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    cost = derived.cost_per_million(publishable(record), POINT)
-    assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
+def test_cost_is_per_correct_inference(record: Record, cost: float | None, share: float | None) -> None:
+    shown = publishable(record)
+    assert derived.cost_per_million(shown, POINT) == pytest.approx(cost)
+    assert derived.correct_share(shown) == share
 
 
 def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:

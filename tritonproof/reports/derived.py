@@ -1,7 +1,6 @@
 """Figures that follow from a record's: its fastest point, its rank, price and share of the peak."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
 
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
@@ -74,21 +73,17 @@ def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
     return efficiency.served_per_s.value * efficiency.flops_per_inference / efficiency.peak_flops_per_s.value
 
 
-class Cost(NamedTuple):
-    """The cost of a million inferences in the currency of Record.price_per_hour."""
+def correct_share(record: Publishable) -> float | None:
+    """The share of inferences that are correct: the first metric's served score, if that is a share, as top-1
+    is; otherwise None."""
+    score = record.main_score
+    return score.served if score and score.better == "higher" and score.served > 0 else None
 
-    amount: float
-    unit: Literal["correct inferences", "inferences"]
-    """correct inferences: their cost includes that of wrong ones; inferences: all count."""
 
-
-def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | None:
-    """The cost of a million inferences at a load point, or of a million correct ones if the first metric's
-    score is a share of correct answers, such as top-1. None without a price."""
+def cost_per_million(record: Publishable, result: schema.PointResult) -> float | None:
+    """The cost of a million inferences at a load point, in the currency of Record.price_per_hour: of correct
+    ones if their share is known, with that of the wrong ones between them. None without a price."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6
-    score = record.main_score
-    if score is None or score.better != "higher" or score.served <= 0:
-        return Cost(amount, "inferences")
-    return Cost(amount / score.served, "correct inferences")
+    return amount / (correct_share(record) or 1.0)

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from tritonproof.record import schema
 from tritonproof.record.quantities import METRICS, is_shown
-from tritonproof.reports.derived import cost_per_million, fraction_of_peak
+from tritonproof.reports.derived import correct_share, cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of
 
@@ -42,8 +42,8 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     for result in record.points:
         row = case | figures_by_name("", result)
         if (cost := cost_per_million(record, result)) is not None:
-            row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
-            row["cost_of"] = cost.unit
+            row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost}
+            row["cost_of"] = "correct inferences" if correct_share(record) else "inferences"
         for in_process in record.efficiency:
             if in_process.point == result.point:
                 row |= figures_by_name("efficiency", in_process)

@@ -17,7 +17,7 @@ from tests import sample_records
 from tests.helpers import ROOT
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from tritonproof.record.schema import Estimate, Mark, PointResult, Ratio
-from tritonproof.reports.publishable import publishable
+from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import as_csv, bold, html, markdown, terminal_text
@@ -63,8 +63,8 @@ def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pyte
 
 def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
-    added: Column[summary.SummaryRow] = Column("FrameworkModel", lambda row: row.record.build.weights_source)
-    monkeypatch.setattr(summary, "summary_columns", lambda rows: [*columns(rows), added])
+    added: Column[Publishable] = Column("FrameworkModel", lambda record: record.build.weights_source)
+    monkeypatch.setattr(summary, "summary_columns", lambda records: [*columns(records), added])
     text = markdown(summary.summary([publishable(sample_records.record())]))
     assert "FrameworkModel" in text
     assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")

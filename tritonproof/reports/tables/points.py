@@ -81,13 +81,11 @@ def points_table(record: Publishable, scenario: str) -> Block:
 _AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.result.point))
 
 
-def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
-    """The cost of a million inferences at a load point; `-` without one or without a price."""
-    cost = derived.cost_per_million(record, result) if result else None
-    cell = cell_of(quantities.COST, cost.amount if cost else None)
-    if cost is None or cost.unit == "correct inferences":
-        return cell
-    return cell._replace(text=f"{cell.text} (any)")
+def cost_cell(record: Publishable, result: schema.PointResult) -> Cell:
+    """The cost of a million inferences at a load point; `-` without a price."""
+    cost = derived.cost_per_million(record, result)
+    cell = cell_of(quantities.COST, cost)
+    return cell if cost is None or derived.correct_share(record) else cell._replace(text=f"{cell.text} (any)")
 
 
 def _gpu(title: str, name: str, quantity: Quantity, *, with_unit: bool = False) -> Column[PointRow[object]]:

@@ -2,8 +2,8 @@
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
@@ -14,14 +14,6 @@ from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.rendering import Formatted, markdown_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
-
-
-class SummaryRow(NamedTuple):
-    """A case, its fastest load point and its rank; None for what it lacks or has to hide."""
-
-    record: Publishable
-    result: schema.PointResult | None
-    rank: int | None
 
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
@@ -35,35 +27,33 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = derived.ranked(of_target)
-    ranks = derived.ranks(records)
-    rows = [SummaryRow(case, derived.fastest_point(case), ranks.get(case.name)) for case in records]
     searches = ((case.name, speed_text.search_paragraph(case)) for case in records)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
-        price_sentence([row.record for row in rows if row.result]),
+        price_sentence([record for record in records if record.points]),
         *serving_blocks(records),
     ]
-    return table(summary_columns(rows), rows, marks=_marks, notes=notes)
+    return table(summary_columns(records), records, marks=_marks, notes=notes)
 
 
-def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
+def summary_columns(records: Sequence[Publishable]) -> Sequence[Column[Publishable]]:
     """The columns with their meanings for these cases. Add a line here for a new column."""
-    optional = functools.partial(Column[SummaryRow], is_optional=True)
-    results = [row.result for row in rows if row.result]
-    levels = phrases.confidence_levels(results)
-    references = " or ".join(derived.reference_names([row.record for row in rows]))
+    optional = functools.partial(Column[Publishable], is_optional=True)
+    results = [best for record in records if (best := derived.fastest_point(record))]
+    levels, ranks = phrases.confidence_levels(results), derived.ranks(records)
+    references = " or ".join(derived.reference_names(records))
     unbounded = ""
     if any(result.latency_ms["p99"].open_above for result in results if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
     return (
-        Column("Model", lambda row: row.record.case.model, narrow="Model"),
-        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
-        Column("Precision", lambda row: row.record.case.precision.upper() or None, narrow=""),
+        Column("Model", lambda record: record.case.model, narrow="Model"),
+        Column("Format", phrases.format_text, narrow="Format"),
+        Column("Precision", lambda record: record.case.precision.upper() or None, narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Limit", _limit),
         optional(
             "Inferences/second",
-            lambda row: row.result.throughput_per_s if row.result else None,
+            _at_best(lambda _record, result: result.throughput_per_s),
             THROUGHPUT,
             "half width",
             narrow="Infer/s",
@@ -71,13 +61,15 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "At",
-            lambda row: phrases.point_text(row.result.point) if row.result else None,
+            _at_best(lambda _record, result: phrases.point_text(result.point)),
             meaning="the load point: a batch size (offline), or a concurrency or request rate (online)",
         ),
-        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
+        optional(
+            "P99 (ms)", _at_best(_p99), LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"
+        ),
         optional(
             "Rank",
-            lambda row: row.rank,
+            lambda record: ranks.get(record.name),
             COUNT,
             narrow="#",
             meaning="1 plus the number of the model's formats here that are shown to be faster; formats "
@@ -92,25 +84,30 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "Ratio to published",
-            lambda row: nvidia_ratio(row.record, row.result) if row.result else None,
+            _at_best(nvidia_ratio),
             RATIO,
             meaning="throughput divided by NVIDIA's figure for the same GPU, format, precision and "
             "load point; the report `published` says what else differs",
         ),
         optional(
             "Ratio to in process",
-            lambda row: measured.ratio if (measured := derived.efficiency_at_fastest(row.record)) else None,
+            lambda record: measured.ratio if (measured := derived.efficiency_at_fastest(record)) else None,
             RATIO,
             "interval",
             meaning="throughput divided by that of the same artifact without a server, measured "
             "in turns; in brackets the 95 % interval",
         ),
-        optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), COST),
+        optional("Cost per million correct", _at_best(cost_cell), COST),
     )
 
 
-def _p99(row: SummaryRow) -> Cell:
-    p99 = row.result.latency_ms.get("p99") if row.result else None
+def _at_best(take: Callable[[Publishable, schema.PointResult], Any]) -> Callable[[Publishable], Any]:
+    """What a column takes of a case and its fastest load point; None if it has none that may be shown."""
+    return lambda record: take(record, best) if (best := derived.fastest_point(record)) else None
+
+
+def _p99(_record: Publishable, result: schema.PointResult) -> Cell:
+    p99 = result.latency_ms.get("p99")
     cell = cell_of(LATENCY, p99)
     return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
 
@@ -120,36 +117,36 @@ def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
     return Cell(f"{before}{text}", cell_of(METRICS[score.better], value).value)
 
 
-def _accuracy(row: SummaryRow) -> Cell:
-    if (score := row.record.main_score) is None:
-        return Cell(correctness_text.missing_score(row.record))
+def _accuracy(record: Publishable) -> Cell:
+    if (score := record.main_score) is None:
+        return Cell(correctness_text.missing_score(record))
     return _score_cell(score, score.served, f"{score.metric} ")
 
 
-def _limit(row: SummaryRow) -> Cell | None:
-    score = row.record.main_score
+def _limit(record: Publishable) -> Cell | None:
+    score = record.main_score
     if score is None or (limit := score.tightest_limit) is None:
         return None
     return _score_cell(score, limit.value, "≤ " if score.better == "lower" else "")
 
 
-def _to_reference(row: SummaryRow) -> Cell | None:
-    compared = derived.reference_comparison(row.record)
+def _to_reference(record: Publishable) -> Cell | None:
+    compared = derived.reference_comparison(record)
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
-    return Cell("reference", cell.value) if compared.case_id == row.record.name else cell
+    return Cell("reference", cell.value) if compared.case_id == record.name else cell
 
 
-def _marks(row: SummaryRow) -> list[Mark]:
+def _marks(record: Publishable) -> list[Mark]:
     """What a reader should know of a case beyond its cells. A sentence is a mark with itself as code."""
-    record, sentences = row.record, []
+    sentences = []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
     if record.main_score is None and record.build.has_random_weights:
         sentences.append(f"{correctness_text.no_score_text(record)}.")
     sentences += filter(None, [correctness_text.unmeasured_text(record), speed_text.version_note(record)])
-    measured = row.result, derived.efficiency_at_fastest(record)
+    measured = derived.fastest_point(record), derived.efficiency_at_fastest(record)
     marks = itertools.chain(*(result.marks for result in measured if result is not None))
     return [*(Mark(remark, remark) for remark in sentences), *marks]
 
