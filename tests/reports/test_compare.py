@@ -54,7 +54,7 @@ def changed(folders: tuple[Path, Path]) -> Any:
         sample.store(folders[0], before)
         sample.store(folders[1], after)
         stored_before, stored_after = read_record_sets(folders)
-        (case_change,) = compare_records(stored_before, stored_after).cases
+        (case_change,) = compare_records(stored_before, stored_after)
         return case_change
 
     return change

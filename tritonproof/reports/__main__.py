@@ -147,9 +147,9 @@ def _compare(options: argparse.Namespace) -> int:
     from tritonproof.reports.tables.changes import comparison_blocks
 
     before, after = read_record_sets((options.before, options.after), options.k)
-    changes = compare_records(before, after, options.allow_slowdown)
-    print_as(options.format, comparison_blocks(changes))
-    return exit_status(changes) if options.fail_on else 0
+    cases = compare_records(before, after, options.allow_slowdown)
+    print_as(options.format, comparison_blocks(before, after, cases))
+    return exit_status(cases, f"{options.before} and {options.after}") if options.fail_on else 0
 
 
 def _trend(options: argparse.Namespace) -> int:
@@ -200,7 +200,7 @@ def _add_to_history(folder: Path, sources: Sequence[Path]) -> None:
         rows = _history_rows(source if has_rows else paths.history_folder(source))
         if record_files.record_paths(source) or not rows:
             records = record_files.read_argument(source).values()
-            rows += [row for record in records for row in history.entries(publishable(record))]
+            rows += [row for record in records for row in history.rows_of(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 

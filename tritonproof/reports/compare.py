@@ -31,6 +31,7 @@ class RecordSet(NamedTuple):
     """The file of each record, beside which the case's other files lie."""
 
     def samples(self, name: str) -> SampleScores | None:
+        """The scores of a case's samples; None without a file of them for the same build."""
         return sample_files.scores_of(self.records[name], self.paths[name])
 
 
@@ -132,21 +133,10 @@ class CaseChange:
     only_after: Sequence[LoadPoint]
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The comparison of two sources, with the names of cases that only one of them has."""
-
-    before: RecordSet
-    after: RecordSet
-    cases: Sequence[CaseChange]
-    only_before: Sequence[str]
-    only_after: Sequence[str]
-
-
-def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
-    """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown so
-    by more than `allowed_slowdown`. Raises InputError if nothing is comparable, or RecordError if a file of
-    samples is damaged."""
+def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> list[CaseChange]:
+    """The changes of the cases that both sets have, or from one record to another of the same model. A point
+    is slower if it is shown so by more than `allowed_slowdown`. Raises InputError if nothing is comparable,
+    or RecordError if a file of samples is damaged."""
     pairs = [(name, name) for name in before.records if name in after.records]
     fix = "to compare different cases of one model, give two record files"
     if before.argument.is_file() and after.argument.is_file():
@@ -161,9 +151,7 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
         _case_change(before.records[old], after.records[new], (before.samples(old), after.samples(new)))
         for old, new in pairs
     ]
-    paired = {name for pair in pairs for name in pair}
-    only_before, only_after = (sorted(source.records.keys() - paired) for source in (before, after))
-    return Changes(before, after, _with_outcomes(cases, allowed_slowdown), only_before, only_after)
+    return _with_outcomes(cases, allowed_slowdown)
 
 
 def _case_change(
@@ -195,11 +183,11 @@ def setting_changes(before: Record, after: Record) -> list[SettingChange]:
     ]
 
 
-def machine_changes(changes: Changes) -> list[SettingChange]:
+def machine_changes(cases: Sequence[CaseChange]) -> list[SettingChange]:
     """The settings of the machine that make speeds incomparable, each once: all that differ, except the GPU's
     driver and which of equal GPUs it is, as users compare speeds of these on purpose."""
     on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
-    setup = dict.fromkeys(setting for case in changes.cases for setting in case.setup)
+    setup = dict.fromkeys(setting for case in cases for setting in case.setup)
     of_machine = (setting for setting in setup if setting.name.startswith("machine."))
     return [setting for setting in of_machine if setting.name not in on_purpose]
 
@@ -326,14 +314,14 @@ def sign_flips(change: np.ndarray) -> float:
     return float(test.pvalue)
 
 
-def exit_status(changes: Changes) -> int:
-    """The exit status for these changes; accuracy is compared on different machines too. Raises InputError if
-    the records allow no verdict, as comparing nothing would look like finding nothing worse."""
-    names = f"{changes.before.argument} and {changes.after.argument}"
+def exit_status(cases: Sequence[CaseChange], where: str) -> int:
+    """The exit status for these changes; accuracy is compared on different machines too. Raises InputError,
+    which names `where` the records are, if they allow no verdict, as comparing nothing would look like
+    finding nothing worse."""
     points: list[PointChange] = []
     pairs: list[PairedScores] = []
     unknown: list[str] = []
-    for case in changes.cases:
+    for case in cases:
         name, failed = case.after.name, {failure.test for failure in case.after.failures}
         measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
@@ -348,12 +336,12 @@ def exit_status(changes: Changes) -> int:
         unknown += [f"{name}: {score.metric} {score.why_unknown}" for score in open_scores]
         points += measured
         pairs += paired
-    fails_now = (case.after.is_wrong and not case.before.is_wrong for case in changes.cases)
+    fails_now = (case.after.is_wrong and not case.before.is_wrong for case in cases)
     if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY
-    if machine_changes(changes):
-        raise InputError("the machines differ, so their speeds say nothing of a change", where=names)
+    if machine_changes(cases):
+        raise InputError("the machines differ, so their speeds say nothing of a change", where=where)
     if unknown or not (points or pairs):
         why = "; ".join(unknown) or "no load point and no sample is in both"
-        raise InputError(f"the records allow no verdict: {why}", where=names)
+        raise InputError(f"the records allow no verdict: {why}", where=where)
     return EXIT_SPEED if any(point.outcome == "worse" for point in points) else 0

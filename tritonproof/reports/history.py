@@ -82,7 +82,7 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
     return added
 
 
-def entries(record: Publishable) -> list[HistoryRow]:
+def rows_of(record: Publishable) -> list[HistoryRow]:
     """A row for each measurement that may be published and whose run is known."""
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
     for result in record.points:

@@ -186,8 +186,8 @@ def table(series: Sequence[Series]) -> str:
     runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
-    changes = counted(sum(len(each.shifts) for each in series), "level shift")
-    extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
+    shifts = counted(sum(len(each.shifts) for each in series), "level shift")
+    extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {shifts} in {len(series)} series."
     return markdown([extent, tables.table(_COLUMNS, series)])
 
 

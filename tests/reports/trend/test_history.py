@@ -19,7 +19,7 @@ from tritonproof.reports.publishable import publishable
 
 
 def added(folder: Path, *records: Record) -> int:
-    return history.append(folder, [row for record in records for row in history.entries(publishable(record))])
+    return history.append(folder, [row for record in records for row in history.rows_of(publishable(record))])
 
 
 def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
     origin = sample_records.origin("node-8", 1, "GPU-2")
     elsewhere = publishable(sample_records.measured_at(origin, sample_records.record()))
-    assert {row.machine for row in history.entries(elsewhere)} == {first.machine}, "the same hardware"
+    assert {row.machine for row in history.rows_of(elsewhere)} == {first.machine}, "the same hardware"
 
 
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:

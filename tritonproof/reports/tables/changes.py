@@ -6,7 +6,7 @@ from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
-from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
+from tritonproof.reports.compare import CaseChange, PairedScores, PointChange, RecordSet, ScoreChange
 from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
 from tritonproof.reports.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.tables.rendering import bold, code, italic, join_markdown
@@ -20,25 +20,36 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 """The words for a metric; a case's cell has the first that is true of any of its metrics."""
 
 
-def comparison_blocks(changes: Changes) -> list[Block]:
-    """The comparison of two folders of records: an overview, then a section for each case."""
-    cases = changes.cases
+def comparison_blocks(before: RecordSet, after: RecordSet, cases: Sequence[CaseChange]) -> list[Block]:
+    """The comparison of two sets of records: an overview, then a section for each case that both have."""
     first = cases[0].setup if len(cases) > 1 else []
     common = [setting for setting in first if all(setting in case.setup for case in cases)]
     sections = [block for case in cases for block in _case_section(case, common)]
-    return [*_overview(changes, common), *sections]
+    paired = {record.name for case in cases for record in (case.before, case.after)}
+    unpaired = [map(code, sorted(source.records.keys() - paired)) for source in (before, after)]
+    return [
+        Heading("Before and after", 1),
+        _origins(before, after),
+        *_overview(cases, common),
+        *_one_sided(", ", *unpaired),
+        *sections,
+    ]
 
 
-def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list[Block]:
-    """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
-    cases = changes.cases
+def _origins(before: RecordSet, after: RecordSet) -> Bullets:
+    """Where each set's records are, how many they are, and when they were measured."""
     origins = []
-    for when, source in (("before", changes.before), ("after", changes.after)):
+    for when, source in (("before", before), ("after", after)):
         days = days_text(record.updated for record in source.records.values())
         measured = f", measured {days}" if days else ""
         origins.append(f"{when}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
+    return Bullets(origins)
+
+
+def _overview(cases: Sequence[CaseChange], common: Sequence[compare.SettingChange]) -> list[Block]:
+    """The settings that differ in all cases, a row for each case, and the meanings of the words."""
     shared: list[Block] = []
-    if machines := compare.machine_changes(changes):
+    if machines := compare.machine_changes(cases):
         differ = f": {_settings_text(machines)}. The ratios of speed hold that too."
         shared.append(join_markdown([bold("The machines differ"), differ], ""))
     if others := [setting for setting in common if setting not in machines]:
@@ -49,14 +60,7 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
         Column("Accuracy", _accuracy_cell),
         Column("Speed", _speed_cell),
     ]
-    return [
-        Heading("Before and after", 1),
-        Bullets(origins),
-        *shared,
-        table(columns, cases),
-        *_legend(changes),
-        *_one_sided(", ", map(code, changes.only_before), map(code, changes.only_after)),
-    ]
+    return [*shared, table(columns, cases), *_legend(cases)]
 
 
 def _one_sided(between: str, only_before: Iterable[str], only_after: Iterable[str]) -> list[str]:
@@ -100,8 +104,8 @@ def _speed_word(point: PointChange) -> str:
     return "too few passes" if point.ratio is None else _SPEED[point.outcome]
 
 
-def _legend(changes: Changes) -> list[str]:
-    points = [point for case in changes.cases for point in case.points]
+def _legend(cases: Sequence[CaseChange]) -> list[str]:
+    points = [point for case in cases for point in case.points]
     sentences = []
     if points:
         allowed, tested = points[0].allowed_slowdown, sum(point.ratio is not None for point in points)
@@ -114,7 +118,7 @@ def _legend(changes: Changes) -> list[str]:
             "what varied while each was measured, not what the machine changed in between: `--against` "
             "measures both in turns."
         )
-    if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
+    if any(isinstance(score.pairs, PairedScores) for case in cases for score in case.scores):
         sentences.append(
             "Accuracy: of the samples that both scored. Lost are those scored worse. p is the chance of a "
             "difference this large if chance decided which run each score came from (the permutation test, "
