@@ -223,6 +223,14 @@ def test_no_common_case_is_an_error(folders: tuple[Path, Path], refused: Callabl
     assert f"where: {folders[1]}\n" in refused("compare", *folders)
 
 
+def test_cases_of_one_set_alone_are_named(tmp_path: Path, printed: Callable[..., str]) -> None:
+    before = sample.store(tmp_path / "before", sample.record(), sample.random_weights())
+    after = sample.store(tmp_path / "after", sample.record(), sample.ONNX)
+    text = printed("compare", before, after)
+    assert "\nOnly before: `cpu-nnunet-ts-trace-fp32`.\n" in text
+    assert "\nOnly after: `a40-resnet50-onnx-fp32`.\n" in text
+
+
 @pytest.mark.parametrize("name", ["nowhere", "empty", "record.txt", "x.samples.json"])
 def test_argument_without_records_is_named(name: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
