@@ -1,7 +1,7 @@
 """The three pictures of records: accuracy after each stage, best throughput, and latency over throughput.
 
 A `Chart` is a picture's content as plain values, for the alternative text and the digest; `draw` draws it
-with matplotlib, imported only then. The same records give the same SVG by one version of matplotlib."""
+with matplotlib, imported only then. The same records give the same picture by one version of matplotlib."""
 
 import hashlib
 import io
