@@ -30,7 +30,7 @@ from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs this way; processes that a test starts would then ignore Ctrl-C.
@@ -132,7 +132,7 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     """A real server and its model folder, which tests fill: that of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
-    with serve(ServerSpec("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
+    with serve(ServerSpec("embedded"), ServerSetup(folder, folder.parent / "models.log", "cpu")) as started:
         yield started, folder
 
 

@@ -19,7 +19,7 @@ from tritonproof.host.targets import recognise
 from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Case
 
 CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
@@ -74,7 +74,7 @@ def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.Monk
     beside = built.folder / "2"
     shutil.copytree(built.folder / "1", beside)
     (beside / "runtime.py").write_text(RUNTIME.replace("lambda arrays: [", "lambda arrays: [2 * "))
-    with serve(ServerSpec("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(built.folder.parent, tmp_path / "log", "cpu")) as server:
         load_build(server, built, ConfigVariant("online", deployment))
         (answer,) = server.infer(str(case), MICRO, ONES).values()
     assert answer.tolist() == [[1.0] * 10]

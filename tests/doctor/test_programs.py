@@ -15,7 +15,7 @@ from tritonproof.doctor import programs
 from tritonproof.doctor.__main__ import run_check
 from tritonproof.host import locks
 from tritonproof.serve import container, wheels
-from tritonproof.serve.launch import ServerSpec
+from tritonproof.serve.server_spec import ServerSpec
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 SECRETS = {
     name: f"the secret {name}"
@@ -78,7 +78,7 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     built = toy.make_build(tmp_path / "models", "doubling", "import scipy\n" + toy.DOUBLING)
-    with serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(tmp_path / "models", tmp_path / "log", "cpu")) as server:
         assert load_build(server, built, toy.ONLINE) == "python"
         served = environments(present(server.pid))
     assert len(served) == 3, "the guard, the server and the model's process"
@@ -109,7 +109,7 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere")
     spec = ServerSpec("docker", IMAGE)
-    with pytest.raises(ProofError), serve(spec, tmp_path, tmp_path / "log", device="cpu"):
+    with pytest.raises(ProofError), serve(spec, ServerSetup(tmp_path, tmp_path / "log", "cpu")):
         pass
     for call in ("info", "run", "rm"):
         lines = (tmp_path / f"{call}.env").read_text().splitlines()

@@ -16,8 +16,8 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server import inputs_of
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.messages import inputs_of
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 LEAKS = {
     "1 KiB": "self.kept.append(os.urandom(1024))",
@@ -43,7 +43,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
     model = write_echoing(folder / "models", name, request=request, loading=loading, instances=2)
     samples = model.samples("evaluation", None, None)
     with (
-        serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
+        serve(ServerSpec("embedded"), ServerSetup(folder / "models", folder / "server.log", "cpu")) as server,
         input_data(model, samples, server.scratch) as data,
     ):
         expected = {f"{name}_OUT": data.arrays[f"{name}_IN"]}

@@ -24,7 +24,7 @@ from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 POINT = LoadPoint("online", 1, 4)
 _COMPUTING = """
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
     caches = wheels.embedded_triton() / "caches"
     options = [f"--cache-directory={caches}", "--cache-config=local,size=16777216"]
     log = folder.parent / "caching.log"
-    with serve(ServerSpec("embedded"), folder, log, device="cpu", options=options) as started:
+    with serve(ServerSpec("embedded"), ServerSetup(folder, log, "cpu", options=options)) as started:
         yield started, folder
 
 

@@ -13,6 +13,7 @@ from tests import sample_records, toy
 from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.helpers import present, preset, settings
 from tests.run.stand_in_case import StandInServer
+from tests.serve.programs import script
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
 from tritonproof.build.builds import CaseBuild
@@ -27,8 +28,8 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.preparing import run_of_case
-from tritonproof.serve.container import ContainerImage
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.kinds import ContainerImage, ServerProgram
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Case
 
 SEEN: dict[str, Any] = {}
@@ -46,15 +47,16 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     image = ContainerImage("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
 
     @contextlib.contextmanager
-    def serve(*_arguments: Any, **keywords: Any) -> Iterator[Any]:
-        SEEN.update(keywords)
+    def serve(spec: ServerSpec, setup: ServerSetup, _on_progress: Any) -> Iterator[Any]:
+        SEEN.update(vars(setup))
         SEEN["servers"] = SEEN.get("servers", 0) + 1
-        spec, own_image = ServerSpec(SEEN["kind"]), image if SEEN["kind"] == "docker" else None
-        yield StandInServer(spec, version="2.55.0", image=own_image, ready_s=1.0)
+        program = ServerProgram(image=image, tensorrt=image.tensorrt)
+        if spec.kind == "local":
+            program = ServerProgram(tensorrt="10.5.0.18")
+        yield StandInServer(spec, version="2.55.0", program=program, ready_s=1.0)
         SEEN["servers"] -= 1
 
     def load_build(*_arguments: Any) -> str:
@@ -86,7 +88,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(builds, "private_copy", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(measuring_efficiency, "_measure", beside)
     SEEN.clear()
-    SEEN.update(backend="onnxruntime", kind="docker")
+    SEEN["backend"] = "onnxruntime"
     with in_place_of_nvml(nvml, monkeypatch):
         yield
 
@@ -149,18 +151,25 @@ def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "backend", "image", "tensorrt"),
+    ("triton", "backend", "image", "tensorrt"),
     [
         ("docker", "onnxruntime", "tritonserver:25.02-py3", "10.8.0.43"),
-        ("local", "onnxruntime", None, "10.5.0.18"),  # the suite runs in a container that says so
+        (
+            "local:{}/bin/tritonserver",
+            "onnxruntime",
+            None,
+            "10.5.0.18",
+        ),  # the suite runs in a container that says so
         ("docker", "python", "tritonserver:25.02-py3", None),  # it computes with this machine's libraries
     ],
 )
 def test_record_names_image_and_native_libraries(
-    kind: str, backend: str, image: str | None, tensorrt: str | None, tmp_path: Path
+    triton: str, backend: str, image: str | None, tensorrt: str | None, tmp_path: Path
 ) -> None:
-    SEEN.update(kind=kind, backend=backend)
-    with run_on_a100(FP32, tmp_path) as run:
+    SEEN["backend"] = backend
+    for file in ("bin/tritonserver", "backends/onnxruntime/libtriton_onnxruntime.so"):
+        script(tmp_path / file, "")
+    with run_on_a100(FP32, tmp_path, triton=triton.format(tmp_path)) as run:
         run.loader.ensure_loaded("online")
         serving = present(run.loader.serving)
     assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)

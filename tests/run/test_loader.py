@@ -14,6 +14,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
 from tritonproof.run.proving import run_gate
+from tritonproof.serve.kinds import ServerProgram
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
@@ -33,7 +34,7 @@ def test_every_kind_of_server_takes_a_repositorys_model(
     kind: ServerKind, run_of: RunOf, tmp_path: Path
 ) -> None:
     """It needs no backend of the suite's: `tmp_path`, the server's folder of backends, is empty."""
-    server = StandInServer(spec=ServerSpec(kind), backends=tmp_path)
+    server = StandInServer(spec=ServerSpec(kind), program=ServerProgram(backends=tmp_path))
     assert run_of(prepare_repository_case(server)).loader.ensure_loaded("online").variant.scenario == "online"
 
 

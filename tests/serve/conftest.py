@@ -9,7 +9,7 @@ from tests import toy
 from tritonproof.build.builds import CaseBuild
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +28,5 @@ def doubling(models: Path) -> CaseBuild:
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The embedded Triton for that repository."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(ServerSpec("embedded"), models, log, device="cpu") as started:
+    with serve(ServerSpec("embedded"), ServerSetup(models, log, "cpu")) as started:
         yield started

@@ -1,8 +1,12 @@
 """Helpers for tests of servers: requests, processes and ports, and scripts that replace a server."""
 
+import contextlib
+import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import psutil
@@ -12,10 +16,11 @@ from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.serve import wheels
-from tritonproof.serve.container import REPOSITORY, ContainerImage, prepare_image
-from tritonproof.serve.launch import serve
+from tritonproof.serve.container import REPOSITORY, prepare_image
+from tritonproof.serve.kinds import ContainerImage, Ports, ServerProgram
+from tritonproof.serve.launch import KINDS, serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Device
 
 IMAGE = f"{REPOSITORY}:24.10-py3"
@@ -30,6 +35,28 @@ def doubled_by(server: Server, built: CaseBuild) -> bool:
     model = built.case.model
     (answer,) = server.infer(server.name_of(built.case), model, {model.inputs[0].name: VALUES}).values()
     return bool((answer == 2 * VALUES).all())
+
+
+def program_of(spec: ServerSpec, folder: Path, shared_memory: str = "system") -> ServerProgram:
+    """What would be started in this folder."""
+    setup = ServerSetup(folder / "models", folder / "log", "cpu", shared_memory)
+    return KINDS[spec.kind].program_of(spec, setup, Ports(1, 2, 3), folder)
+
+
+@contextlib.contextmanager
+def serve_everybody(spec: ServerSpec, setup: ServerSetup) -> Iterator[Server]:
+    """A server that demands no key, as those that others run."""
+    kind = KINDS[spec.kind]
+
+    def keyless(*start: Any) -> ServerProgram:
+        program = kind.program_of(*start)
+        arguments = [part for part in program.arguments if "tritonproof-key" not in part]
+        return dataclasses.replace(program, arguments=arguments)
+
+    with contextlib.ExitStack() as stack:
+        with patch.dict(KINDS, {spec.kind: dataclasses.replace(kind, program_of=keyless)}):
+            server = stack.enter_context(serve(spec, setup))
+        yield server
 
 
 def process_of(server: Server) -> psutil.Process:
@@ -90,7 +117,8 @@ esac'''
     def start(self, image: str = IMAGE, device: Device = "cpu", **options: Any) -> None:
         """Start a container that ends at once."""
         spec, paths = ServerSpec("docker", image), (self.folder / "models", self.folder / "log")
-        with pytest.raises(ProofError, match="no such image"), serve(spec, *paths, device=device, **options):
+        setup = ServerSetup(*paths, device, **options)
+        with pytest.raises(ProofError, match="no such image"), serve(spec, setup):
             pass
 
     def prepare(self, image: str, device: Device = "cpu") -> ContainerImage:

@@ -13,7 +13,7 @@ import pytest
 from tests import toy
 from tests.build.conversions import MICRO, UP_TO_32
 from tests.helpers import NATIVE_PROGRAM, present
-from tests.serve.programs import script
+from tests.serve.programs import program_of, script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.builds import CaseBuild
@@ -24,13 +24,14 @@ from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import scratch
 from tritonproof.host.targets import CPU, recognise
 from tritonproof.models import all_models
-from tritonproof.serve import backends as backends_module
-from tritonproof.serve.backends import local_backends, pool_options, serves_natively
-from tritonproof.serve.command import server_environment
-from tritonproof.serve.container import ContainerImage
+from tritonproof.run.converted_case import pool_options, server_variables
+from tritonproof.serve.container import docker_program
+from tritonproof.serve.kinds import ContainerImage, Ports
+from tritonproof.serve.launch import native_backend
 from tritonproof.serve.loading import check_supported, load_build
+from tritonproof.serve.local import local_backends
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerKind, ServerSpec, parse_server
+from tritonproof.serve.server_spec import ServerKind, ServerSetup, ServerSpec, parse_server
 from tritonproof.spec import Case
 
 FORMATS = {format_.name: format_ for format_ in all_formats()}
@@ -50,20 +51,19 @@ def installed(folder: Path, *backends: str) -> ServerSpec:
 
 
 def test_native_backend_is_preferred_to_own_runtime(tmp_path: Path) -> None:
-    installed(tmp_path, "python")
-    assert not serves_natively("local", tmp_path / "backends", ONNX)
+    local = installed(tmp_path, "python")
+    assert native_backend(local, ONNX) is None
     installed(tmp_path, "onnxruntime")
-    assert serves_natively("local", tmp_path / "backends", ONNX)
-    assert serves_natively("docker", None, ONNX)
-    assert not serves_natively("embedded", tmp_path, ONNX)
+    assert native_backend(local, ONNX) is native_backend(ServerSpec("docker"), ONNX) is ONNX.backend
+    assert native_backend(ServerSpec("embedded"), ONNX) is None
 
 
 def test_server_without_a_backend_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
-    installed(tmp_path, "pytorch", "identity")
+    local = installed(tmp_path, "pytorch", "identity")
     with pytest.raises(NotAvailableError, match="identity, pytorch"):
-        serves_natively("local", tmp_path / "backends", ONNX)
+        native_backend(local, ONNX)
     with pytest.raises(NotAvailableError, match="onnx"):
-        serves_natively("docker", None, dataclasses.replace(ONNX, backend=None))
+        native_backend(ServerSpec("docker"), dataclasses.replace(ONNX, backend=None))
 
 
 def test_backends_are_next_to_program_or_in_default_folder(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_freed_memory_is_kept_for_native_pytorch(
     """The suite's own runtime keeps it too, in any server."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     native, own = installed(tmp_path, "onnxruntime", "pytorch"), installed(tmp_path / "other", "python")
-    variables = backends_module.server_variables(native, case, UP_TO_32)
+    variables = server_variables(native, case, UP_TO_32)
     assert ("MALLOC_TRIM_THRESHOLD_" in variables) is kept
     for spec in (own, ServerSpec("embedded"), ServerSpec("remote", "host:8001")):
-        assert backends_module.server_variables(spec, case, UP_TO_32) == {}
+        assert server_variables(spec, case, UP_TO_32) == {}
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -100,10 +100,10 @@ def test_local_python_backend_finds_python_and_its_library(
     monkeypatch.setattr("tritonproof.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
-    environment = server_environment(with_python, "cpu", tmp_path, {})
+    environment = program_of(with_python, tmp_path).environment
     assert environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     assert environment["LD_LIBRARY_PATH"] == "/of/triton/lib:/of/python/lib", "the server's own come first"
-    environment = server_environment(without, "cpu", tmp_path, {})
+    environment = program_of(without, tmp_path).environment
     assert (environment["PATH"], environment["LD_LIBRARY_PATH"]) == (os.environ["PATH"], "/of/triton/lib")
 
 
@@ -163,7 +163,8 @@ def refusal(server: Any, case: Case) -> str:
 def container(version: str | None = None, release: str | None = None) -> Server:
     """A container whose image states this TensorRT version and this release."""
     image = ContainerImage("image", release=release, tensorrt=version)
-    return Server(ServerSpec("docker"), "", "", None, None, image=image)
+    program = docker_program(image, (), ServerSetup(Path(), Path(), "cuda"), Ports(1, 2, 3), Path("proof"))
+    return Server(ServerSpec("docker"), "", "", None, None, program=program)
 
 
 def case_of(name: str, accelerator: str | None = None, gpus: int = 1) -> Case:
@@ -187,13 +188,13 @@ def test_tensorrt_of_release_that_uses_one_gpu_of_several_is_skipped() -> None:
 def test_local_native_backend_uses_tensorrt_of_image(
     built_by: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed(tmp_path, "tensorrt", "python")
-    backends = tmp_path / "backends"
-    server = Server(ServerSpec("local"), "", "2.51.0", None, None, backends=backends)
+    spec = installed(tmp_path, "tensorrt", "python")
+    server = Server(spec, "", "2.51.0", None, None, program=program_of(spec, tmp_path))
     assert not refusal(server, case_of("trt"))
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
+    server.program = program_of(spec, tmp_path)
     assert refusal(server, case_of("trt"))
-    (backends / "tensorrt" / "libtriton_tensorrt.so").unlink()
+    (tmp_path / "backends" / "tensorrt" / "libtriton_tensorrt.so").unlink()
     assert not refusal(server, case_of("trt"))
 
 

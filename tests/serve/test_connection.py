@@ -20,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests import toy
 from tests.helpers import grpc_server, settings
-from tests.serve.programs import HANG_S, VALUES, doubled_by
+from tests.serve.programs import HANG_S, VALUES, doubled_by, serve_everybody
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import input_data
@@ -31,14 +31,14 @@ from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
-from tritonproof.serve import connection
+from tritonproof.serve import connection, kinds
 from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
 from tritonproof.serve.described_model import list_entries, load_and_describe
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models, connect
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import RepositoryEntry
@@ -296,10 +296,12 @@ def encrypting(
     file, key = certificate
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
-    access = ServerAccess(tls=True, ca=file, header_file=headers)
+    access, setup = ServerAccess(True, file, headers), ServerSetup(models, log, "cpu", options=options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "grpc_client", functools.partial(grpc_client, access=access))
-        with serve(ServerSpec("embedded"), models, log, device="cpu", key=None, options=options) as server:
+        by_tls = functools.partial(grpc_client, access=dataclasses.replace(access, header_file=None))
+        patch.setattr(connection, "grpc_client", by_tls)
+        patch.setattr(kinds, "KEY_HEADERS", dict(access.metadata))
+        with serve_everybody(ServerSpec("embedded"), setup) as server:
             patch.undo()
             yield dataclasses.replace(server, spec=dataclasses.replace(server.spec, access=access))
 
@@ -319,7 +321,7 @@ def job_of(server: Server, built: CaseBuild) -> Iterator[LoadJob]:
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
-    with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
+    with serve(spec, ServerSetup(tmp_path, tmp_path / "log", "cpu")) as server:
         load_build(server, doubling, toy.ONLINE)
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}

@@ -13,10 +13,10 @@ from tests.serve.programs import IMAGE, FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.serve import container
-from tritonproof.serve.command import Ports
-from tritonproof.serve.container import RELEASES, ContainerImage, Release, docker_command, image_of, libraries
+from tritonproof.serve.container import RELEASES, Release, docker_program, image_of, libraries
+from tritonproof.serve.kinds import ContainerImage, Ports, ServerProgram
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def test_image_is_identified_by_digest_release_and_tensorrt(
 def started_with(gpus: Sequence[str] = (), image: ContainerImage | None = None, **options: Any) -> list[str]:
     """The command for a repository below the working directory."""
     image = image or ContainerImage(IMAGE, release="24.10")
-    rest = {"shared_memory": "system", "variables": {}, "key": None, **options}
-    return docker_command(image, Ports(50000, 50001, 50002), Path("tritonproof-1").absolute(), gpus, **rest)
+    setup, folder = ServerSetup(Path("models"), Path("log"), "cuda", **options), Path("tritonproof-1")
+    return [*docker_program(image, gpus, setup, Ports(50000, 50001, 50002), folder.absolute()).arguments]
 
 
 @pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
@@ -131,11 +131,11 @@ def test_missing_docker_engine_gives_reason_of_client(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with (
         pytest.raises(SetupError, check=lambda error: why in error.what) as caught,
-        serve(ServerSpec("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"),
+        serve(ServerSpec("docker", IMAGE), ServerSetup(tmp_path, tmp_path / "log", "cpu")),
     ):
         pass
     assert caught.value.where == "--triton docker"
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_container_gets_gpus_of_the_run() -> None:
@@ -158,8 +158,7 @@ OPTIONS = Path(__file__).with_name("server_options.txt")
 @pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
-    image = ContainerImage("any", release=release.name)
-    command = docker_command(image, Ports(1, 2, 3), Path("proof"), (), shared_memory, {}, "key")
+    command = started_with(image=ContainerImage("any", release=release.name), shared_memory=shared_memory)
     options = {part.partition("=")[0] for part in command[command.index("tritonserver") + 1 :]}
     lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
     known = {f"--{name}" for name, since in lines if since <= release.name}
@@ -196,17 +195,19 @@ OF_24_10 = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
 
 def test_server_libraries_are_those_of_its_release() -> None:
     image = ContainerImage("my/triton", release="24.10", tensorrt="10.5.0.18")
-    assert libraries("docker", "2.51.0.mine", image) == OF_24_10 | {"tensorrt": "10.5.0.18"}
-    assert libraries("remote", "2.55.0", None) == {"onnxruntime": "1.20.1"}
-    assert libraries("docker", "1.0", ContainerImage("my/triton")) == {}
+    program = ServerProgram(image=image, tensorrt=image.tensorrt)
+    assert libraries(program, "2.51.0.mine") == OF_24_10 | {"tensorrt": "10.5.0.18"}
+    assert libraries(ServerProgram(), "2.55.0") == {"onnxruntime": "1.20.1"}
+    assert libraries(ServerProgram(image=ContainerImage("my/triton")), "1.0") == {}
 
 
 def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
-    assert libraries("local", "2.51.0", None, tmp_path) == {}
+    program = ServerProgram(backends=tmp_path)
+    assert libraries(program, "2.51.0") == {}
     for library in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
         (tmp_path / library).parent.mkdir()
         (tmp_path / library).touch()
-    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10
+    assert libraries(program, "2.51.0") == OF_24_10
     (tmp_path / "onnxruntime" / "libonnxruntime.so.1.20.1").touch()
-    assert libraries("local", "2.51.0", None, tmp_path) == OF_24_10 | {"onnxruntime": "1.20.1"}
+    assert libraries(program, "2.51.0") == OF_24_10 | {"onnxruntime": "1.20.1"}

@@ -22,7 +22,7 @@ from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, with_config
 from tritonproof.user_models.model_repository import RepositoryEntry, entries_in, link_repository
@@ -70,7 +70,7 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerSpec("embedded"), linked, log, device="cpu", auto_complete=True) as started:
+    with serve(ServerSpec("embedded"), ServerSetup(linked, log, "cpu", auto_complete=True)) as started:
         yield started
 
 

@@ -11,18 +11,18 @@ import pytest
 
 from tests import toy
 from tests.helpers import command_line, present
-from tests.serve.programs import doubled_by, installed_triton, port_of, process_of, script
+from tests.serve.programs import doubled_by, installed_triton, port_of, process_of, script, serve_everybody
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
-from tritonproof.serve import command, launch
-from tritonproof.serve.command import Ports, free_ports
-from tritonproof.serve.launch import serve
+from tritonproof.serve import kinds
+from tritonproof.serve.kinds import Ports, free_ports
+from tritonproof.serve.launch import KINDS, serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.remote import check_accepts_models
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec, parse_server
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")
 SERVICES = ("http", "grpc", "metrics")
@@ -33,7 +33,7 @@ HELP = '[ "$*" = --help ] && exit'
 def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> None:
     built = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     log = tmp_path / "logs" / "server.log"
-    with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
+    with serve(EMBEDDED, ServerSetup(tmp_path / "models", log, "cpu")) as server:
         load_build(server, built, toy.ONLINE)
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
@@ -60,7 +60,9 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
+    with serve(
+        EMBEDDED, ServerSetup(root / "models", root / "log", "cpu", auto_complete=auto_complete)
+    ) as server:
         load_build(server, built, toy.ONLINE)
         assert doubled_by(server, built)
     assert not present(server.scratch).exists()
@@ -69,9 +71,9 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
 
 def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = parse_server(f"local:{installed_triton(tmp_path)}")
-    with serve(spec, models, tmp_path / "log", device="cpu") as server:
+    with serve(spec, ServerSetup(models, tmp_path / "log", "cpu")) as server:
         assert server.spec.kind == "local"
-        assert server.backends == tmp_path / "backends"
+        assert server.program.backends == tmp_path / "backends"
         assert load_build(server, doubling, toy.ONLINE) == "python"
         assert doubled_by(server, doubling)
 
@@ -79,7 +81,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, t
 def test_server_without_model_control_is_refused_before_building(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = ServerSpec("local", str(installed_triton(tmp_path, "--model-control-mode=none")))
-    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", key=None) as server:
+    with serve_everybody(refusing, ServerSetup(tmp_path / "empty", tmp_path / "log", "cpu")) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(ServerSpec("remote", server.address))
         folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
@@ -87,14 +89,14 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
         assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(folders["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(ServerSpec("remote", server.address))  # unreachable now: not its error to report
-    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", key=None) as server:
+    with serve_everybody(EMBEDDED, ServerSetup(models, tmp_path / "log", "cpu")) as server:
         check_accepts_models(ServerSpec("remote", server.address))
 
 
 def test_unwritable_log_is_an_error_naming_its_path(models: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for log in (tmp_path, tmp_path / "file" / "log"):
-        with pytest.raises(SetupError) as refused, serve(EMBEDDED, models, log, device="cpu"):
+        with pytest.raises(SetupError) as refused, serve(EMBEDDED, ServerSetup(models, log, "cpu")):
             pass
         assert refused.value.where == str(log)
         assert "--results" in refused.value.fix
@@ -102,7 +104,7 @@ def test_unwritable_log_is_an_error_naming_its_path(models: Path, tmp_path: Path
 
 def start(program: Path, tmp_path: Path, **options: Any) -> None:
     """Start a local server that is expected to fail."""
-    with serve(ServerSpec("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
+    with serve(ServerSpec("local", str(program)), ServerSetup(tmp_path, tmp_path / "log", "cpu", **options)):
         raise AssertionError("it is taken for a server")
 
 
@@ -130,8 +132,8 @@ def test_taken_port_is_recognized_and_retried(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         attempts = [dataclasses.replace(free_ports(), **{name: taken}) for name in SERVICES]
-        monkeypatch.setattr(command, "free_ports", attempts.pop)
-        with pytest.raises(ProofError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
+        monkeypatch.setattr(kinds, "free_ports", attempts.pop)
+        with pytest.raises(ProofError), serve(EMBEDDED, ServerSetup(models, tmp_path / "log", "cpu")):
             pass
     assert attempts == []
     assert list(temporary.glob("*/runs/*")) == []
@@ -145,8 +147,8 @@ def test_server_that_never_gets_ready_is_given_up(
     before = list(temporary.glob("*/runs/*"))
     used_ports = Ports(*(port_of(server, service) for service in SERVICES))
     if taken:
-        monkeypatch.setattr(command, "free_ports", lambda: used_ports)
-    monkeypatch.setattr(launch, "READY_S", 1.0)
+        monkeypatch.setattr(kinds, "free_ports", lambda: used_ports)
+    monkeypatch.setitem(KINDS, "local", dataclasses.replace(KINDS["local"], ready_s=1.0))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
         start(program, tmp_path)

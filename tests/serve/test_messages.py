@@ -23,7 +23,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import entries_in, link_repository
@@ -91,7 +91,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     found = entries_in(root, "--repository")
     linked = link_repository(found, tmp_path_factory.mktemp("linked"))
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerSpec("embedded"), linked, log, device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(linked, log, "cpu")) as server:
         for entry in found:
             load_folder(server, Path(entry.name))
         yield server, {entry.name: as_model(entry) for entry in found}

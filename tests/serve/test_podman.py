@@ -17,11 +17,11 @@ import pytest
 from tests import toy
 from tests.helpers import ROOT, present, wait_until
 from tests.serve.programs import doubled_by, script
-from tritonproof.serve import command, wheels
-from tritonproof.serve.command import Ports, free_ports
+from tritonproof.serve import kinds, wheels
 from tritonproof.serve.container import check_docker, container_process
+from tritonproof.serve.kinds import Ports, free_ports
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 pytestmark = pytest.mark.contract
 
@@ -109,8 +109,8 @@ def test_container_serves_a_model_and_is_removed(shared_memory: str, tmp_path: P
     build = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
-    with serve(SPEC, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:
-        image = present(server.image)
+    with serve(SPEC, ServerSetup(tmp_path / "models", log, "cpu", shared_memory=shared_memory)) as server:
+        image = present(server.program.image)
         assert (server.version, image.release, image.in_podman) == ("2.51.0", "24.10", True)
         server.client.load_model(name, client_timeout=60)
         assert doubled_by(server, build)
@@ -126,11 +126,11 @@ def test_container_serves_a_model_and_is_removed(shared_memory: str, tmp_path: P
 
 def test_container_starts_despite_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
-    with serve(SPEC, tmp_path / "models", tmp_path / "log", device="cpu") as first:
+    with serve(SPEC, ServerSetup(tmp_path / "models", tmp_path / "log", "cpu")) as first:
         http, grpc = (int(address.rpartition(":")[2]) for address in (str(first.http_address), first.address))
         attempts = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
-        monkeypatch.setattr(command, "free_ports", lambda: next(attempts))
-        with serve(SPEC, tmp_path / "models", tmp_path / "log2", device="cpu") as second:
+        monkeypatch.setattr(kinds, "free_ports", lambda: next(attempts))
+        with serve(SPEC, ServerSetup(tmp_path / "models", tmp_path / "log2", "cpu")) as second:
             assert second.is_live()
     assert containers() == []
 
@@ -140,9 +140,9 @@ import sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 folder = Path({folder!r})
-with serve(ServerSpec("docker", {image!r}), folder, folder / "log", device="cpu"):
+with serve(ServerSpec("docker", {image!r}), ServerSetup(folder, folder / "log", "cpu")):
     print("ready", flush=True)
     time.sleep(600)
 """

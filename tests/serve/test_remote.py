@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests import toy
 from tests.helpers import ROOT, wait_until
-from tests.serve.programs import HANG_S, doubled_by, port_of
+from tests.serve.programs import HANG_S, doubled_by, port_of, serve_everybody
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.serve import connection
@@ -26,7 +26,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import lacks_backend, load_build
 from tritonproof.serve.remote import connect
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import NativeBackend
 
 
@@ -34,13 +34,13 @@ from tritonproof.spec import NativeBackend
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton as users start it by hand, with a repository that these tests do not write to."""
     log = tmp_path_factory.mktemp("logs") / "server.log"
-    with serve(ServerSpec("embedded"), models, log, device="cpu", key=None) as started:
+    with serve_everybody(ServerSpec("embedded"), ServerSetup(models, log, "cpu")) as started:
         yield started
 
 
 def reached(server: Server) -> contextlib.AbstractContextManager[Server]:
     """That server as a run of the suite reaches it by its address."""
-    return serve(ServerSpec("remote", server.address), Path("unused"), Path("unused"), device="cpu")
+    return serve(ServerSpec("remote", server.address), ServerSetup(Path("unused"), Path("unused"), "cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +87,13 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonproof.build.configuration import config_json
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.serve.launch import serve
 address, folder = sys.argv[1], Path(sys.argv[2])
 config = text_format.Parse((folder / "config.pbtxt").read_text(), ModelConfig())
 config.name = ""
 files = {f"file:1/{path.name}": path.read_bytes() for path in folder.glob("1/*.*")}
-with serve(ServerSpec("remote", address), None, None, device="cpu") as server:
+with serve(ServerSpec("remote", address), ServerSetup(None, None, "cpu")) as server:
     server.client.load_model(folder.name + server.suffix, config=config_json(config), files=files)
     os._exit(9)
 """

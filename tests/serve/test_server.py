@@ -19,7 +19,7 @@ from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build, why_not_loaded
 from tritonproof.serve.server import Server, tail_of
-from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSpec
+from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSetup, ServerSpec
 
 
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: CaseBuild) -> None:
@@ -86,7 +86,7 @@ def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, d
 @pytest.fixture
 def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
     """A server that a test may break."""
-    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(models, tmp_path / "log", "cpu")) as server:
         yield server
 
 

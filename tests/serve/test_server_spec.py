@@ -6,8 +6,8 @@ import pytest
 
 from tests.serve.programs import script
 from tritonproof.base.errors import InputError
-from tritonproof.serve.backends import local_backends
 from tritonproof.serve.connection import ServerAccess
+from tritonproof.serve.local import local_backends
 from tritonproof.serve.server_spec import ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")

@@ -15,7 +15,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import NetworkModel, Tensor
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
@@ -30,7 +30,7 @@ def built(model: NetworkModel, folder: Path) -> CaseBuild:
 def served(model: NetworkModel, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
-    with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(build.folder.parent, folder / "log", "cpu")) as server:
         load_build(server, build, ConfigVariant("online", profile_of(model, CPU).deployment))
         count = len(next(iter(inputs.values())))
         rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]

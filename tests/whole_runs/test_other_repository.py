@@ -8,12 +8,12 @@ import pytest
 
 from fixtures.outcomes import STATUS
 from tests.helpers import Collect, present
+from tests.serve.programs import serve_everybody
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.reports.tables.baseline import footprint_failures
-from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 FAST = ("--point-budget-s", "1", "--batches", "1,4", "--triton", "embedded", "-v")
 RIGHT = code("2 * values")
@@ -78,7 +78,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     outputs = []
     for repository in repositories:
         log = tmp_path / "log"
-        with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
+        with serve_everybody(ServerSpec("embedded"), ServerSetup(repository, log, "cpu")) as server:
             load_folder(server, repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -12,7 +12,7 @@ from tests.helpers import wait_until
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import SetupError
 from tritonproof.host.process import guarded
-from tritonproof.serve.command import free_ports
+from tritonproof.serve.kinds import free_ports
 from tritonproof.serve.remote import connect
 from tritonproof.serve.server_spec import ServerSpec
 

@@ -11,15 +11,15 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests.helpers import as_markdown, present, records_in
 from tests.measure.leaking_server import LEAKS
 from tests.measure.timed_server import write_echoing
+from tests.serve.programs import serve_everybody
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.record import sample_files
 from tritonproof.record.schema import Search
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
-from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 SLEEPING = code("values + values.dtype.type(self.added)").replace(
     "    def execute(self, requests):",
@@ -188,7 +188,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 @pytest.mark.campaign
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
+    with serve_everybody(ServerSpec("embedded"), ServerSetup(repository, log, "cpu")) as server:
         load_folder(server, repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")

@@ -10,11 +10,11 @@ from fixtures.outcomes import STATUS
 from tests import classifier, sample_records
 from tests.classifier import write_network
 from tests.helpers import present
+from tests.serve.programs import serve_everybody
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 from tritonproof.record import schema
 from tritonproof.reports.publishable import publishable
-from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 
 def test_run_converts_serves_and_measures(first: Run) -> None:
@@ -67,7 +67,7 @@ def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
 def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
-    with serve(ServerSpec("embedded"), models, tmp_path / "log", device="cpu", key=None) as server:
+    with serve_everybody(ServerSpec("embedded"), ServerSetup(models, tmp_path / "log", "cpu")) as server:
         options = ("--triton", server.address, "--target", "cpu", *FAST[:2], "--batches", "8", *FAST[4:])
         selection = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *selection, *options, repos=tmp_path / "repos", results=results)

@@ -15,7 +15,7 @@ from tritonproof.build.runtime_files import RUNTIMES
 from tritonproof.record.schema import Deployment
 from tritonproof.reports.speed_text import comparison_text, search_text
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
@@ -70,7 +70,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     models = tmp_path / "taken" / GIVEN
     shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)
-    with serve(ServerSpec("embedded"), models.parent, tmp_path / "log", device="cpu") as server:
+    with serve(ServerSpec("embedded"), ServerSetup(models.parent, tmp_path / "log", "cpu")) as server:
         server.client.load_model(GIVEN)
         assert server.client.is_model_ready(GIVEN)
 

@@ -7,13 +7,12 @@ import pytest
 
 from fixtures.outcomes import STATUS
 from tests.helpers import present
-from tests.serve.programs import installed_triton
+from tests.serve.programs import installed_triton, serve_everybody
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
 from tritonproof.reports.tables.baseline import footprint_failures
-from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
 MORE = "2 * values * np.float32(1.0001)"
 """Doubles the values, and adds a ten-thousandth."""
@@ -51,7 +50,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             repository = tmp_path / f"models{side}"
             for name, sides in formulas.items():
                 write_model(repository, name, code(sides[side]), config(batch=4))
-            started = serve(ServerSpec("embedded"), repository, log, device="cpu", key=None)
+            started = serve_everybody(ServerSpec("embedded"), ServerSetup(repository, log, "cpu"))
             server = stack.enter_context(started)
             for name in formulas:
                 load_folder(server, repository / name)

@@ -13,8 +13,7 @@ from tritonproof.formats import variant_name, variants_on
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT, gpu_environment
 from tritonproof.host import machine, nvml
-from tritonproof.serve import backends
-from tritonproof.serve.container import image_of, local_image, tensorrt_of
+from tritonproof.serve.launch import KINDS, native_backend
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device, Format
 
@@ -76,10 +75,9 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     """Which formats and precisions run here with a server, and what the others lack."""
     capability = machine.compute_capability() if device == "cuda" else None
     tensorrt_read = None
-    if device == "cuda":
+    if device == "cuda" and not spec.is_remote:
         with contextlib.suppress(InputError):  # if Docker does not answer, the check of Triton says so
-            image = local_image(image_of(spec)) if spec.kind == "docker" else None
-            tensorrt_read = tensorrt_of(spec.kind, image)
+            tensorrt_read = KINDS[spec.kind].tensorrt_of(spec)
     run: list[str] = []
     lacking: dict[str, list[str]] = {}
     out_of_reach: dict[str, list[str]] = {}
@@ -112,9 +110,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
 def _why_unserved(spec: ServerSpec, format_: Format, tensorrt_read: str | None) -> str | None:
     """Why the server, which reads engines of the TensorRT `tensorrt_read`, cannot serve a format, or None."""
     try:
-        local = backends.local_backends(spec.location) if spec.kind == "local" else None
-        native = format_.backend if backends.serves_natively(spec.kind, local, format_) else None
-        refusal = backends.engine_refusal(tensorrt_read) if native and native.reads_engines else None
+        native_backend(spec, format_, tensorrt_read)
     except NotAvailableError as error:
-        refusal = error
-    return "; ".join(filter(None, (refusal.what, refusal.fix))) if refusal else None
+        return "; ".join(filter(None, (error.what, error.fix)))
+    return None

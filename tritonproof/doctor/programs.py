@@ -17,7 +17,8 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.safe_io import files
 from tritonproof.serve import wheels
 from tritonproof.serve.container import check_docker, prepare_image
-from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.serve.launch import serve
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 from tritonproof.spec import Device
 
 _IN_ONE_FOLDER = (
@@ -130,12 +131,10 @@ def triton(spec: ServerSpec, device: Device) -> Finding:
 
 
 def _started(spec: ServerSpec, device: Device) -> Finding:
-    from tritonproof.serve.launch import serve
-
     with scratch_folder("doctor") as folder:
         (folder / "models").mkdir()
         try:
-            with serve(spec, folder / "models", folder / "server.log", device=device) as server:
+            with serve(spec, ServerSetup(folder / "models", folder / "server.log", device)) as server:
                 ready = "" if server.ready_s is None else f", ready in {server.ready_s:.1f} s"
                 return ok(f"{server.version}, {spec.kind}{ready}")
         except ProofError as error:

@@ -59,7 +59,7 @@ def watch(server: Server) -> ServerWatch:
     """Begin to watch a server. Raises NotAvailableError if this process cannot see the server's processes."""
     pid = server.visible_pid()
     if pid is None or server.scratch is None:
-        where = "in this container" if server.spec.kind == "docker" else f"at {server.address}"
+        where = "in this container" if server.in_container else f"at {server.address}"
         what = f"the processes of the server {where} are not seen from here, so nothing says what they use"
         fix = "use --triton embedded or local, where the model and its backend are the same"
         raise NotAvailableError(what, fix=fix)
@@ -72,7 +72,7 @@ def watch(server: Server) -> ServerWatch:
     is_readable = all(os.access(PROCESSES / str(member) / "fd", os.R_OK) for member in _family(pid))
     if not is_readable:
         missing.append("open files and shared memory were not watched: its processes are another user's")
-    has_own = server.spec.kind == "docker" and is_readable  # a container may have a /dev/shm of its own
+    has_own = server.in_container and is_readable  # a container may have a /dev/shm of its own
     folder = PROCESSES / str(pid) / "root/dev/shm" if has_own else SHARED_MEMORY_FOLDER
     before = frozenset(_segments(folder))
     return ServerWatch(pid, len(_family(pid)), gpus, tuple(missing), is_readable, before, folder)

@@ -26,6 +26,7 @@ from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
 from tritonproof.run.prepared_case import PreparedCase
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSetup
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Samples
@@ -94,18 +95,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @contextlib.contextmanager
     def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
-        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
+        """A Triton for this run with the models below `repository`; `more` goes to its `ServerSetup`."""
         case, settings = self.requested, self.settings
-        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
-        with serve(
-            settings.triton,
-            repository,
-            settings.results / case.target.name / log,
-            device=case.target.device,
-            shared_memory=settings.shared_memory,
-            on_progress=self.say,
-            **more,
-        ) as server:
+        name = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
+        log = settings.results / case.target.name / name
+        setup = ServerSetup(repository, log, case.target.device, settings.shared_memory, **more)
+        with serve(settings.triton, setup, self.say) as server:
             yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
     @once

@@ -2,13 +2,15 @@
 
 import contextlib
 import dataclasses
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
 from tritonproof.client.requests import LoadedAs
+from tritonproof.host.machine import tf32_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
@@ -16,12 +18,21 @@ from tritonproof.record.schema import ConfigVariant, Deployment, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import time_request
-from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
+from tritonproof.serve.launch import native_backend
 from tritonproof.serve.loading import check_supported, load_build, load_folder
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
+
+_KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
+"""The environment variables of glibc for what tritonproof/runtimes/pytorch.py sets with mallopt."""
+_PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
+"""Triton's default memory pools; the suite sets no smaller ones. Source: tritonserver --help."""
+_BATCHES_PER_INSTANCE = 2
+"""Batches of each instance in the pools: one is computed while the next one is gathered. Beyond its pools
+Triton allocates unpinned memory for each request, which is slow; nnU-Net's four volumes take 134 MB."""
 
 
 @dataclass(eq=False)
@@ -92,6 +103,34 @@ class ConvertedCase:
         return str(config.backend or config.platform)
 
 
+def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Mapping[str, str]:
+    """The environment variables by which a server that we start computes as the suite's runtime does.
+
+    TF32 needs them, because only Triton's onnxruntime backend has a parameter for it. Triton's pytorch
+    backend also makes glibc return freed memory to the kernel, which the runtime keeps: ResNet50 at 32 x 32
+    reached 464 images per second instead of 674. Raises NotAvailableError for a case it cannot serve.
+    """
+    variables = {} if deployment.tf32 is None else tf32_environment(deployment.tf32)
+    backend = case.format.backend
+    returns_memory = backend is not None and backend.returns_freed_memory and case.target.device == "cpu"
+    may_keep = returns_memory and spec.kind == "local" and not runtime_files.has_large_tensors(case)
+    if may_keep and native_backend(spec, case.format) is not None:
+        return {**_KEEP_FREED_MEMORY, **variables}
+    return variables
+
+
+def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]:
+    """The options that size the server's memory pools for the case's largest batches; none on a CPU."""
+    if case.target.device == "cpu":
+        return []
+    row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
+    per_gpu = row_bytes * deployment.max_batch_size * deployment.instances * _BATCHES_PER_INSTANCE
+    sizes, mib = (max(_PINNED_BYTES, per_gpu * gpus), max(_CUDA_BYTES, per_gpu)), 1 << 20
+    pinned, cuda = (mib * math.ceil(size / mib) for size in sizes)
+    cuda_options = [f"--cuda-memory-pool-byte-size={gpu}:{cuda}" for gpu in range(gpus)]
+    return [f"--pinned-memory-pool-byte-size={pinned}", *cuda_options]
+
+
 @contextlib.contextmanager
 def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
@@ -125,13 +164,12 @@ def build_case(
     device: Device | None = None,
 ) -> CaseBuild:
     """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
-    backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
     return builds.build(
         case,
         framework_model,
         deployment_of(case, settings),
         settings.model_repos,
-        native=serves_natively(settings.triton.kind, backends, case.format),
+        native=native_backend(settings.triton, case.format) is not None,
         samples=lambda split: samples_of(case.network_model, split, settings),
         on_progress=on_progress,
         device=device,

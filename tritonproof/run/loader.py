@@ -44,8 +44,8 @@ class Loader:
 
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
-        server, image = self.prepared.server, self.prepared.server.image
-        versions = libraries(server.spec.kind, server.version, image, server.backends)
+        server, image = self.prepared.server, self.prepared.server.program.image
+        versions = libraries(server.program, server.version)
         return schema.Serving(
             server.spec.kind,
             server.version,

@@ -3,23 +3,23 @@
 import contextlib
 import csv
 import io
-import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tritonproof.base.errors import SetupError
+from tritonproof.base.errors import NotAvailableError, SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import machine, process
 from tritonproof.host.process import ProgramError
-from tritonproof.serve import command
-from tritonproof.serve.server_spec import ServerKind, ServerSpec
-from tritonproof.spec import Device
+from tritonproof.serve import kinds
+from tritonproof.serve.kinds import ContainerImage, Kind, Ports, ServerProgram
+from tritonproof.serve.server_spec import ServerSetup, ServerSpec
+from tritonproof.spec import Device, Format, NativeBackend
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
@@ -68,6 +68,9 @@ RELEASES = (
 TENSORRT_ON_ANY_GPU_SINCE = "25.04"
 """The first release whose onnxruntime backend tells ONNX Runtime's TensorRT provider the instance's GPU; in
 earlier ones it computes on the first. Source: onnxruntime_backend 3fbddc2, of 2025-03-13."""
+_CLIENT_MEMORY_OPTION_SINCE = "26.04"
+"""The first release whose clients may register shared memory only if the server was started with an option,
+which earlier releases reject; an unknown one counts as new. Source: src/command_line_parser.cc."""
 _DEFAULT_RELEASES = ("24.10", "25.02")
 """The first that runs on the GPU is the default: the embedded server's, or the last with TensorFlow."""
 _FIRST_WITHOUT_VOLTA, _TURING = "24.11", (7, 5)
@@ -75,33 +78,15 @@ _FIRST_WITH_BLACKWELL, _BLACKWELL = "25.01", (10, 0)
 """NVIDIA's release notes: 24.10 is for compute capability 6.0 to 9.0, 25.01 for 7.5 to Blackwell's."""
 
 
-@dataclass(frozen=True)
-class ContainerImage:
-    """An image of Triton's container, and what is known of its content."""
-
-    name: str
-    """Its name on the command line, such as nvcr.io/nvidia/tritonserver:24.10-py3."""
-    digest: str | None = None
-    """The registry's digest, sha256:...; None if it never was in a registry."""
-    release: str | None = None
-    """NVIDIA's release that it is, or is made from, such as 24.10; None if unknown."""
-    tensorrt: str | None = None
-    """The version of its TensorRT; None if unknown."""
-    in_podman: bool = False
-    """Whether the engine is podman, which gives a container GPUs only as CDI devices."""
-
-
-def libraries(
-    kind: ServerKind, triton: str, image: ContainerImage | None, backends: Path | None = None
-) -> dict[str, str]:
+def libraries(program: ServerProgram, triton: str) -> dict[str, str]:
     """The known versions of the libraries in a server's native backends, by their names on PyPI, from the
     release of its image, or else of the `triton` that it reports. A server on this machine may have other
-    libraries, which its `backends` show."""
-    release = release_of(image, triton)
+    libraries, which its backends show."""
+    release, backends = release_of(program.image, triton), program.backends
     versions = {
         "onnxruntime": release.onnxruntime if release else None,
         "torch": release.torch if release else None,
-        "tensorrt": tensorrt_of(kind, image),
+        "tensorrt": program.tensorrt,
     }
     if backends is not None:
         files = {"onnxruntime": "onnxruntime/libonnxruntime.so", "torch": "pytorch/libtorch_cpu.so"}
@@ -127,14 +112,6 @@ def release_of(image: ContainerImage | None, triton: str) -> Release | None:
     if image is not None and image.release is not None:
         return next((entry for entry in RELEASES if entry.name == image.release), None)
     return next((entry for entry in RELEASES if entry.triton == triton), None)
-
-
-def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
-    """The version of a server's own TensorRT, by its image; None if unknown."""
-    if image is not None:
-        return image.tensorrt
-    # In NVIDIA's container this process has the image's variables too.
-    return os.environ.get("TRT_VERSION") if kind == "local" else None
 
 
 def default_image(compute_capability: tuple[int, int] | None) -> str:
@@ -172,22 +149,16 @@ CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where device specifications for containers lie: github.com/cncf-tags/container-device-interface."""
 
 
-def docker_command(
-    image: ContainerImage,
-    ports: command.Ports,
-    folder: Path,
-    gpus: Sequence[str],
-    shared_memory: str,
-    variables: Mapping[str, str],
-    key: str | None,
-) -> list[str]:
-    """The command of NVIDIA's container, named like its `folder`, its models read-only, ports on loopback.
+def docker_program(
+    image: ContainerImage, gpus: Sequence[str], setup: ServerSetup, ports: Ports, folder: Path
+) -> ServerProgram:
+    """NVIDIA's container, named like its `folder`, its models read-only, ports on loopback.
 
     It gets the GPUs with the UUIDs `gpus`; `--gpus=all` would include those that CUDA_VISIBLE_DEVICES hides.
-    With `shared_memory` "system" it shares the host's, where perf_analyzer puts its tensors; with "cuda" the
-    host's processes too, as CUDA's handles are the host's. With a `key` nobody else may load models.
+    With the shared memory "system" it shares the host's, where perf_analyzer puts its tensors; with "cuda"
+    the host's processes too, as CUDA's handles are the host's.
     """
-    container_ports = command.Ports(8000, 8001, 8002)
+    container_ports = Ports(8000, 8001, 8002)
     published = zip(vars(ports).values(), vars(container_ports).values(), strict=True)
     # Docker reads values as lines of CSV, in which a list needs quotes; in `--volume` a colon would end the
     # path, so `--mount` it is. Podman before 5 ignores `--gpus`: github.com/containers/podman, issue 19330.
@@ -197,21 +168,24 @@ def docker_command(
     # Otherwise NVIDIA's runtime, if it is Docker's default, gives all GPUs that the image's variable names.
     hidden = {} if gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
     mount = io.StringIO()
-    fields = ["type=bind", f"source={(folder / command.MODELS).resolve()}", "target=/models", "readonly"]
+    fields = ["type=bind", f"source={(folder / kinds.MODELS).resolve()}", "target=/models", "readonly"]
     csv.writer(mount, lineterminator="").writerow(fields)
-    return [
+    is_older = image.release is not None and image.release < _CLIENT_MEMORY_OPTION_SINCE
+    known = kinds.KEY_OPTIONS if is_older else (*kinds.KEY_OPTIONS, kinds.CLIENT_MEMORY_OPTION)
+    arguments = [
         *("docker", "run", "--rm", f"--name={folder.name}"),
         *gpu_options,
-        *_SHARED_WITH_CONTAINER[shared_memory],
-        *(f"--env={name}={value}" for name, value in {**NO_TELEMETRY, **hidden, **variables}.items()),
+        *_SHARED_WITH_CONTAINER[setup.shared_memory],
+        *(f"--env={name}={value}" for name, value in {**NO_TELEMETRY, **hidden, **setup.variables}.items()),
         *(f"--publish=127.0.0.1:{outer}:{inner}" for outer, inner in published),
         f"--mount={mount.getvalue()}",
         image.name,
         "tritonserver",
-        *command.common_options(folder.name, "/models", "0.0.0.0", container_ports),
-        *(command.client_memory_options(image.release) if shared_memory != "none" else ()),
-        *command.key_options(key),
+        *kinds.server_options(setup, folder.name, "/models", "0.0.0.0", container_ports, known),
     ]
+    environment = process.minimal_environment(process.DOCKER_VARIABLES)
+    cleanup = ("docker", "rm", "--force", folder.name)
+    return ServerProgram(arguments, environment, image=image, tensorrt=image.tensorrt, cleanup=cleanup)
 
 
 class ContainerEngine(msgspec.Struct):
@@ -296,7 +270,7 @@ def _docker(*words: str) -> process.ProgramResult:
     """The result of the engine's client. Raises SetupError if the client is missing or does not end."""
     try:
         variables = process.minimal_environment(process.DOCKER_VARIABLES)
-        return process.run_program(["docker", *words], environment=variables, limit_s=command.ANSWER_S)
+        return process.run_program(["docker", *words], environment=variables, limit_s=kinds.ANSWER_S)
     except ProgramError as error:
         raise _no_engine(str(error)) from error
 
@@ -306,3 +280,25 @@ def _no_engine(why: str) -> SetupError:
     if "permission denied" in why:
         fix = "sudo usermod -aG docker $USER, then log in again; or use rootless Docker"
     return SetupError(f"no Docker engine answers this user: {why}", where="--triton docker", fix=fix)
+
+
+def _program_of(spec: ServerSpec, setup: ServerSetup, ports: Ports, folder: Path) -> ServerProgram:
+    image = prepare_image(spec, setup.device)
+    gpus = [gpu.uuid for gpu in machine.gpus() if setup.device == "cuda"]
+    return docker_program(image, gpus, setup, ports, folder)
+
+
+def _native_backend(_spec: ServerSpec, format_: Format) -> NativeBackend:
+    if format_.backend is not None:
+        return format_.backend
+    servers = "embedded, local or HOST:PORT"
+    raise NotAvailableError(f"{format_.name} needs a server with the suite's packages: {servers}")
+
+
+def _tensorrt_of(spec: ServerSpec) -> str | None:
+    image = local_image(image_of(spec))
+    return image.tensorrt if image else None
+
+
+# A slow disk has to read the 10 GB of an image that is here. Docker's own limit for stopping is 10 s.
+CONTAINER = Kind(_program_of, _native_backend, _tensorrt_of, "container", ready_s=600.0, stop_s=10.0)

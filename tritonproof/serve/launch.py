@@ -7,123 +7,109 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any
 
-from tritonproof.base.errors import ProofError, SetupError
-from tritonproof.host import machine
+from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
+from tritonproof.frameworks import gpu_libraries
 from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended, log_end
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.serve import command, connection
-from tritonproof.serve.command import Ports
+from tritonproof.serve import connection, kinds
 from tritonproof.serve.connection import client_error_type
-from tritonproof.serve.container import docker_command, prepare_image
+from tritonproof.serve.container import CONTAINER
+from tritonproof.serve.kinds import Kind, Ports
+from tritonproof.serve.local import EMBEDDED, LOCAL
 from tritonproof.serve.remote import remote_server
 from tritonproof.serve.server import Server, tail_of
-from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Device, OnProgress
+from tritonproof.serve.server_spec import ServerKind, ServerSetup, ServerSpec
+from tritonproof.spec import Format, NativeBackend, OnProgress
 
-CONTAINER = "container"
-"""The purpose in the name of a container's folder, and so in the container's name."""
-READY_S = 60.0
-"""Seconds for a server on this machine to become ready; without models it takes about one."""
-_DOCKER_READY_S = 600.0
-"""Seconds for a container to become ready whose image is here: a slow disk has to read 10 GB."""
-_STOP_S = 0.0
-"""Seconds from SIGTERM until a server on this machine is killed. Triton takes two or three to let go of a
-model; the guard removes whatever a killed one leaves."""
-_DOCKER_STOP_S = 10.0
-"""Seconds for a container to stop, which is Docker's own default."""
-_NO_AUTO_COMPLETE = "--disable-auto-complete-config"
-"""Without it the Python backend starts each model twice: an ONNX model loads in 2.2 s, not in 0.6."""
+KINDS: dict[ServerKind, Kind] = {"embedded": EMBEDDED, "local": LOCAL, "docker": CONTAINER}
+"""The kinds that this suite starts; a remote server runs already."""
 _START_ATTEMPTS = 3
 """How often a server is started if other programs take its ports first."""
 
 
+def native_backend(spec: ServerSpec, format_: Format, tensorrt: str | None = None) -> NativeBackend | None:
+    """The server's own backend for a format, as `Kind.native_backend` says; of a remote server none is known.
+    Raises NotAvailableError also if the server's `tensorrt` is of another version, in any part, than the one
+    that builds the engine. The suite's runtime reads engines with the TensorRT that builds them, and the
+    server itself judges an unknown version."""
+    backend = None if spec.is_remote else KINDS[spec.kind].native_backend(spec, format_)
+    built_by = gpu_libraries.installed_tensorrt() if backend is not None and backend.reads_engines else None
+    if tensorrt is None or built_by is None or gpu_libraries.is_same_version(tensorrt, built_by.version):
+        return backend
+    built = built_by.version
+    what = f"the server's TensorRT {tensorrt} reads only its own engines, and {built} builds them here"
+    raise NotAvailableError(what, fix=f"install TensorRT {tensorrt}; or use a server with TensorRT {built}")
+
+
 @contextlib.contextmanager
 def serve(
-    spec: ServerSpec,
-    repository: Path,
-    log: Path,
-    *,
-    device: Device,
-    shared_memory: str = "system",
-    variables: Mapping[str, str] = MappingProxyType({}),
-    options: Sequence[str] = (),
-    key: str | None = command.KEY,
-    auto_complete: bool = False,
-    on_progress: OnProgress = lambda _text: None,
+    spec: ServerSpec, setup: ServerSetup, on_progress: OnProgress = lambda _text: None
 ) -> Iterator[Server]:
-    """A ready server for the models below `repository`, none of them loaded; stopped at the end of the block.
-
-    Afterwards only its output in the file `log` is left, whatever happens to this process. It computes on
-    `device`. `shared_memory` ("system", "cuda" or "none") is how tensors will reach it, which a container
-    must allow. `variables` and `options` extend its environment and command. Only who has the `key` can load
-    models; without one, everybody can. With `auto_complete` it completes configurations, as a user's would.
-
-    A remote server stays unchanged. Raises SetupError if a part is missing, ProofError if it does not start.
-    """
+    """A ready server with none of its models loaded; stopped at the end of the block. Afterwards only its log
+    is left, whatever happens to this process. A remote server stays unchanged, and sees nothing of `setup`.
+    Raises SetupError if a part is missing, ProofError if it does not start."""
     if spec.is_remote:
         with remote_server(spec) as server:
             yield server
         return
-    image = prepare_image(spec, device) if spec.kind == "docker" else None
-    if not auto_complete:
-        options = (_NO_AUTO_COMPLETE, *options)
     for _attempt in range(_START_ATTEMPTS):
         with contextlib.ExitStack() as stack:
-            output, ports = stack.enter_context(_emptied_log(log)), command.free_ports()
-            with report_full_disk(Path(tempfile.gettempdir())):
-                # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
-                folder = stack.enter_context(scratch_folder("server" if image is None else CONTAINER))
-                (folder / command.MODELS).symlink_to(repository.absolute(), target_is_directory=True)
-                backends = None
-                if image is None:
-                    arguments, backends = command.server_command(spec, ports, folder, shared_memory, key)
-                else:
-                    gpus = [gpu.uuid for gpu in machine.gpus() if device == "cuda"]
-                    arguments = docker_command(image, ports, folder, gpus, shared_memory, variables, key)
-            on_progress(f"start Triton ({spec.kind})")
-            started = time.monotonic()
-            process = stack.enter_context(
-                guarded(
-                    [*arguments, *options],
-                    environment=command.server_environment(spec, device, folder, variables),
-                    output=output,
-                    grace_s=_STOP_S if image is None else _DOCKER_STOP_S,
-                    segments=[f"{re.escape(folder.name)}.*"],
-                    remove=folder,
-                    umask=PRIVATE_UMASK,
-                    cleanup=["docker", "rm", "--force", folder.name] if image else (),
-                )
-            )
-            client = connection.grpc_client(f"127.0.0.1:{ports.grpc}")
-            stack.callback(client.close)
-            if key is not None:
-                connection.add_headers(client, {command.KEY_HEADER: key})
-            limit_s = READY_S if image is None else _DOCKER_READY_S
-            version = _wait_ready(process, client, ports, folder.name, log, limit_s)
-            if version is None:
-                continue  # another program took a port before the server did
-            yield Server(
-                spec,
-                address=f"127.0.0.1:{ports.grpc}",
-                version=version,
-                log=log,
-                client=client,
-                http_address=f"127.0.0.1:{ports.http}",
-                backends=backends,
-                scratch=folder,
-                pid=process.pid if image is None else None,
-                process=process,
-                ready_s=round(time.monotonic() - started, 3),
-                device=device,
-                image=image,
-            )
-            return
-    raise ProofError(f"Triton found its ports in use, {_START_ATTEMPTS} times{tail_of(log)}")
+            started = _start(spec, setup, stack, on_progress)
+            if started is not None:
+                yield started
+                return
+    raise ProofError(f"Triton found its ports in use, {_START_ATTEMPTS} times{tail_of(setup.log)}")
+
+
+def _start(
+    spec: ServerSpec, setup: ServerSetup, stack: contextlib.ExitStack, on_progress: OnProgress
+) -> Server | None:
+    """A ready server, which ends with the stack; None if another program took a port before it did."""
+    kind, ports = KINDS[spec.kind], kinds.free_ports()
+    with report_full_disk(Path(tempfile.gettempdir())):
+        # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
+        folder = stack.enter_context(scratch_folder(kind.purpose))
+        (folder / kinds.MODELS).symlink_to(setup.repository.absolute(), target_is_directory=True)
+        program = kind.program_of(spec, setup, ports, folder)
+    output = stack.enter_context(_emptied_log(setup.log))
+    on_progress(f"start Triton ({spec.kind})")
+    started = time.monotonic()
+    process = stack.enter_context(
+        guarded(
+            program.arguments,
+            environment=program.environment,
+            output=output,
+            grace_s=kind.stop_s,
+            segments=[f"{re.escape(folder.name)}.*"],
+            remove=folder,
+            umask=PRIVATE_UMASK,
+            cleanup=program.cleanup,
+        )
+    )
+    client = connection.grpc_client(f"127.0.0.1:{ports.grpc}")
+    stack.callback(client.close)
+    connection.add_headers(client, kinds.KEY_HEADERS)
+    version = _wait_ready(process, client, ports, folder.name, setup.log, kind.ready_s)
+    if version is None:
+        return None
+    return Server(
+        spec,
+        address=f"127.0.0.1:{ports.grpc}",
+        version=version,
+        log=setup.log,
+        client=client,
+        program=program,
+        http_address=f"127.0.0.1:{ports.http}",
+        scratch=folder,
+        pid=process.pid if program.image is None else None,
+        process=process,
+        ready_s=round(time.monotonic() - started, 3),
+        device=setup.device,
+    )
 
 
 def _emptied_log(log: Path) -> IO[bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base import disk
-from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.base.sanitize import visible
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_json, model_config
@@ -15,11 +15,11 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host.process import log_end
 from tritonproof.record.schema import ConfigVariant
 from tritonproof.serve import connection
-from tritonproof.serve.backends import engine_refusal, serves_natively
-from tritonproof.serve.connection import HangsError, error_text, is_unimplemented
-from tritonproof.serve.container import TENSORRT_ON_ANY_GPU_SINCE, release_of, tensorrt_of
+from tritonproof.serve.connection import HangsError, error_text
+from tritonproof.serve.container import TENSORRT_ON_ANY_GPU_SINCE, release_of
+from tritonproof.serve.launch import native_backend
+from tritonproof.serve.remote import refused_models
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Case
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 def load_build(server: Server, built: CaseBuild, variant: ConfigVariant) -> str:
     """Load a build under its case's name, in place of any model of that name; returns the backend that
     serves it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
-    case, name, kind = built.case, server.name_of(built.case), server.spec.kind
+    case, name = built.case, server.name_of(built.case)
     scenario, deployment = variant
     engines, files = "", None
     if server.spec.is_remote:
         ways = [True, False] if case.format.backend else [False]
     else:
-        ways = [serves_natively(kind, server.backends, case.format)]
-        tensorrt, in_container = tensorrt_of(kind, server.image), kind == "docker"
-        engines = engine_folder(case, built.facts.digest, tensorrt=tensorrt, in_container=in_container)
+        ways = [native_backend(server.spec, case.format) is not None]
+        digest, in_container = built.facts.digest, server.in_container
+        engines = engine_folder(case, digest, tensorrt=server.program.tensorrt, in_container=in_container)
     for native in ways:
         config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
         config.name = name
@@ -73,18 +73,14 @@ def load_folder(server: Server, folder: Path, config: "ModelConfig | None" = Non
 
 
 def check_supported(server: Server, case: Case) -> None:
-    """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
-    TensorRT is of another version, in any part, than the one that builds the engine. The suite's runtime
-    reads engines with the TensorRT that builds them, and the server itself judges an unknown version."""
-    if not serves_natively(server.spec.kind, server.backends, case.format):
+    """Raise NotAvailableError if the server cannot serve the case's format, or its own backend would use one
+    of the case's GPUs alone."""
+    if native_backend(server.spec, case.format, server.program.tensorrt) is None:
         return
-    fixed, release = TENSORRT_ON_ANY_GPU_SINCE, release_of(server.image, server.version)
+    fixed, release = TENSORRT_ON_ANY_GPU_SINCE, release_of(server.program.image, server.version)
     if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
         limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
-    reads, backend = tensorrt_of(server.spec.kind, server.image), case.format.backend
-    if backend is not None and backend.reads_engines and (refusal := engine_refusal(reads)):
-        raise refusal
 
 
 def _refusal(server: Server, name: str, error: Exception, folder: Path) -> ProofError:
@@ -99,14 +95,6 @@ def _refusal(server: Server, name: str, error: Exception, folder: Path) -> Proof
     what += server.log_tail()
     install = f"install it for the Python that serves the model (embedded: {sys.executable})"
     return ProofError(what, where=folder, fix=install if "No module named" in what else None)
-
-
-def refused_models(spec: ServerSpec, error: Exception) -> SetupError | None:
-    """The error for a server whose answer says that it takes no models; None if it takes them."""
-    if "explicit model load / unload is not allowed" not in str(error) and not is_unimplemented(error):
-        return None
-    fix = "start a Triton with --model-control-mode=explicit, or prove what it has: --repository remote"
-    return SetupError("the server does not accept models", where=f"--triton {spec}", fix=fix)
 
 
 def lacks_backend(error: Exception) -> bool:

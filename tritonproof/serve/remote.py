@@ -12,8 +12,7 @@ from pathlib import Path
 from tritonproof.base.errors import SetupError
 from tritonproof.base.sanitize import one_line
 from tritonproof.serve import connection
-from tritonproof.serve.connection import client_error_type, error_text
-from tritonproof.serve.loading import refused_models
+from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -76,6 +75,14 @@ def check_accepts_models(spec: ServerSpec) -> None:
         except client_error_type() as error:
             if (refusal := refused_models(spec, error)) is not None:
                 raise refusal from error
+
+
+def refused_models(spec: ServerSpec, error: Exception) -> SetupError | None:
+    """The error for a server whose answer says that it takes no models; None if it takes them."""
+    if "explicit model load / unload is not allowed" not in str(error) and not is_unimplemented(error):
+        return None
+    fix = "start a Triton with --model-control-mode=explicit, or prove what it has: --repository remote"
+    return SetupError("the server does not accept models", where=f"--triton {spec}", fix=fix)
 
 
 def _new_suffix() -> str:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from tritonproof.host import scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.serve import connection
 from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
-from tritonproof.serve.container import ContainerImage, container_process
-from tritonproof.serve.messages import inputs_of, read_output
+from tritonproof.serve.container import container_process
+from tritonproof.serve.kinds import ServerProgram
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Arrays, Case, Device, Model
 
@@ -39,8 +39,7 @@ class Server:
     """A tritonclient.grpc.InferenceServerClient of it."""
     http_address: str | None = None
     """HOST:PORT of its HTTP endpoint."""
-    backends: Path | None = None
-    """Its folder of backends; None for a container."""
+    program: ServerProgram = field(default_factory=ServerProgram)
     scratch: Path | None = None
     """A folder that is removed with the server, however this process ends."""
     pid: int | None = None
@@ -50,13 +49,17 @@ class Server:
     ready_s: float | None = None
     """Seconds from its start until it was ready."""
     device: Device | None = None
-    image: ContainerImage | None = None
     suffix: str = ""
     """The end of the names of our models on it; empty for a server of the run's own."""
     label: str = "Triton"
     """What errors call it: a case may have several."""
     stop_reason: str = ""
     """Why this suite ended it early, as the end of a sentence; empty if it did not."""
+
+    @property
+    def in_container(self) -> bool:
+        """Whether this suite runs it in a container, which has processes, memory and files of its own."""
+        return self.spec.kind == "docker"
 
     def name_of(self, case: Case) -> str:
         """The name of a case's model on the server; a user's model keeps its own."""
@@ -89,6 +92,8 @@ class Server:
     def infer(self, name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
         """Send one request to the loaded model `name`; returns its outputs. Both are by name, [batch, ...]
         each. Raises ProofError if the request fails or takes longer than REQUEST_S, or the server hangs."""
+        from tritonproof.serve.messages import inputs_of, read_output  # for NumPy, which the doctor may lack
+
         limit_s = connection.REQUEST_S
         try:
             inputs = inputs_of(model, arrays)
@@ -130,7 +135,7 @@ class Server:
 
     def visible_pid(self) -> int | None:
         """The process above all of the server's, even in a container; None if it cannot be seen from here."""
-        if self.spec.kind == "docker":
+        if self.in_container:
             return None if self.scratch is None else container_process(self.scratch.name)
         return self.pid
 

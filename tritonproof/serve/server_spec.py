@@ -1,15 +1,17 @@
-"""How a Triton is named on the command line, by `--triton` and `--against-triton`, and how it is reached."""
+"""Which Triton is asked for, by `--triton` and `--against-triton`, how it is reached, and for what."""
 
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates, headers_in
+from tritonproof.spec import Device
 
 ServerKind = Literal["embedded", "local", "docker", "remote"]
 """From PyPI's wheel; a program on this machine; in a container; run by somebody else."""
@@ -41,6 +43,24 @@ class ServerSpec:
         if self.is_remote:
             return f"grpcs://{self.location}" if self.access.tls else self.location
         return f"{self.kind}:{self.location}" if self.location else self.kind
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """What a run asks of a Triton that it starts, which loads none of its models by itself."""
+
+    repository: Path
+    log: Path
+    """The file for its output."""
+    device: Device
+    """Where it computes; "cpu" hides all GPUs."""
+    shared_memory: str = "system"
+    """How tensors will reach it ("system", "cuda" or "none"), which a container must allow."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    """Its command's further ones, as `variables` are its environment's."""
+    auto_complete: bool = False
+    """Whether it completes configurations, as a user's would."""
 
 
 def with_access(spec: ServerSpec, ca: Path | None, header_file: Path | None) -> ServerSpec:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.programs import script
-from tritonproof.serve.command import Ports, server_command, server_environment
+from tests.serve.programs import program_of, script
 from tritonproof.serve.server_spec import ServerSpec
 
 
@@ -16,7 +15,7 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    server_path = server_environment(ServerSpec("embedded"), "cpu", tmp_path, {})["PATH"]
+    server_path = program_of(ServerSpec("embedded"), tmp_path).environment["PATH"]
     assert shutil.which("bash", path=server_path)
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
@@ -37,6 +36,5 @@ def test_local_server_gets_only_options_it_knows(
     tmp_path: Path, known: str, shared_memory: str, given: set[str]
 ) -> None:
     program = script(tmp_path / "bin" / "tritonserver", f'echo "{known} <boolean>"')
-    spec = ServerSpec("local", str(program))
-    command, _ = server_command(spec, Ports(1, 2, 3), tmp_path, shared_memory, "key")
-    assert {part.partition("=")[0] for part in command} & {"--allow-client-shm", *RESTRICTED} == given
+    arguments = program_of(ServerSpec("local", str(program)), tmp_path, shared_memory).arguments
+    assert {part.partition("=")[0] for part in arguments} & {"--allow-client-shm", *RESTRICTED} == given
