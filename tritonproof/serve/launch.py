@@ -70,12 +70,12 @@ def _start(
 ) -> Server | None:
     """A ready server, which ends with the stack; None if another program took a port before it did."""
     kind, ports = KINDS[spec.kind], kinds.free_ports()
+    output = stack.enter_context(_emptied_log(setup.log))
     with report_full_disk(Path(tempfile.gettempdir())):
         # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
         folder = stack.enter_context(scratch_folder(kind.purpose))
         (folder / kinds.MODELS).symlink_to(setup.repository.absolute(), target_is_directory=True)
         program = kind.program_of(spec, setup, ports, folder)
-    output = stack.enter_context(_emptied_log(setup.log))
     on_progress(f"start Triton ({spec.kind})")
     started = time.monotonic()
     process = stack.enter_context(
