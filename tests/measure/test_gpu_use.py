@@ -92,7 +92,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
     ):
         assert job.served.server.device == "cpu"
         on_gpu = dataclasses.replace(job.served, server=dataclasses.replace(job.served.server, device="cuda"))
-        (state,) = sweep.sweep_points([PointState(Side(dataclasses.replace(job, served=on_gpu)))], plan)
+        (state,) = sweep.sweep_points([PointState((Side(dataclasses.replace(job, served=on_gpu)),))], plan)
     assert all(one_pass.gpu is not None for one_pass in state.current.passes)
     result = point_result(state, plan)
     gpu = present(result.gpu)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import sample_records, toy
+from tests.fake_nvml import Clock
 from tests.helpers import present
 from tests.measure import timed_server
 from tests.toy import SimulatedServer
@@ -22,9 +23,11 @@ from tritonproof.reports.speed_text import speed_failures
 def measured(server: SimulatedServer, point_budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", toy.terms())
+    state = point_state.with_baseline(PointState((Side(job),)), job.served.server, "baseline", toy.terms())
     plan = MeasuringPlan(point_budget_s=point_budget_s)
-    return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep, "time", Clock())  # loading takes no time
+        return timed_server.measured(state, plan, run_pass=server.run_pass, **options)
 
 
 def in_pairs(
@@ -101,7 +104,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     wrong = AnswerComparison(9, 1)
     server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers_under_load": wrong})
     most = sweep.PAIRS_PER_LOADING
-    outcome = measured(server, is_done=lambda one: len(one.current.passes) > most, reload=lambda: None)
+    outcome = measured(server, is_done=lambda one, _plan: len(one.current.passes) > most, reload=lambda: None)
     assert outcome.answers_under_load == wrong
 
 

@@ -58,13 +58,15 @@ class LeakingServer:
         self.now_s += self.loading_s
         self.loadings += 1
 
-    def keep_under_load(self, duration_s: float) -> soaking.SoakedPoint:
-        own: dict[str, Any] = {"answered": lambda: self.answered, "clock": lambda: self.now_s}
-        return keep_under_load(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass, **own)
+    def monotonic(self) -> float:
+        return self.now_s
 
     def soak(self, duration_s: float) -> Soak:
-        under_load = self.keep_under_load(duration_s)
-        loadings = reload_repeatedly(self.load, duration_s, self.read, clock=lambda: self.now_s)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(soaking, "time", self)
+            patch.setattr(soaking, "counts_by_model", lambda _server: {"toy": [self.answered]})
+            under_load = keep_under_load(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass)
+            loadings = reload_repeatedly(self.load, duration_s, self.read)
         return soak_entry(POINT, under_load, loadings)
 
 
@@ -74,17 +76,13 @@ def verdicts(soak: Soak) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
 def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
-    machine = LeakingServer()
-
-    under_load = machine.keep_under_load(duration_s)
-
-    assert duration_s <= under_load.duration_s < 1.1 * duration_s
-    assert len(under_load.used) >= 2 * soaking.MIN_SAMPLES["request"]
-    assert under_load.requests[-1] == machine.answered - 50
-    entry = soak_entry(POINT, under_load, [])
-    assert entry.pass_count == len(under_load.used)
+    machine = LeakingServer(loading_s=duration_s)
+    entry = machine.soak(duration_s)
+    assert duration_s <= entry.duration_s < 1.1 * duration_s
+    assert entry.pass_count >= 2 * soaking.MIN_SAMPLES["request"]
+    assert entry.requests == machine.answered - 50
     assert f"{entry.pass_count - 1} failed attempts at passes" in soak_text(entry)
-    assert entry.requests_per_s == pytest.approx(entry.requests / under_load.duration_s)
+    assert entry.requests_per_s == pytest.approx(entry.requests / entry.duration_s)
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 
 

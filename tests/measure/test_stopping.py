@@ -9,7 +9,7 @@ from tests import toy
 from tritonproof.measure import plan as plan_module
 from tritonproof.measure import point_state, stopping
 from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan, pass_window_s, warm_up_window_s
-from tritonproof.measure.point_state import ComparedSide, PointState, Side
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
@@ -23,7 +23,7 @@ def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -
         count = int(length_s * 1e3 / latency_ms) + 1
         one_pass = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s, elapsed_s=elapsed_s)
         measured = point_state.with_pass(measured, one_pass)
-    return PointState(measured)
+    return PointState((measured,))
 
 
 def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
@@ -31,7 +31,7 @@ def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
     wobble = [1.0, 1.01] * count
     current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
     baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return dataclasses.replace(current, baseline=ComparedSide(baseline.current, toy.terms()))
+    return dataclasses.replace(current, sides=(*current.sides, *baseline.sides), terms=toy.terms())
 
 
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3

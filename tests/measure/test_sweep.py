@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import sample_records, toy
+from tests.fake_nvml import Clock
 from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
 from tritonproof.host.processor_use import CpuTime
@@ -16,7 +17,7 @@ from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
-from tritonproof.measure.point_state import ComparedSide, PointState, Side
+from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -29,7 +30,7 @@ def run(
     server: SimulatedServer, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure points of a simulated server."""
-    states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
+    states = [PointState((Side(toy.job(point)),)) for point in points or (ONLINE,)]
     return point_results(sweep.sweep_points(states, plan, run_pass=server.run_pass, **options), plan)
 
 
@@ -131,8 +132,8 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
     monkeypatch.setattr(perf_analyzer, "_attempt_pass", attempt)
     monkeypatch.setattr(perf_analyzer, "_recover", lambda *_: None)
     for _trial in range(40):
-        point = PointState(Side(toy.job(LoadPoint("online", 1, 8))))
-        states += sweep.sweep_points([point], QUICK, is_done=lambda one: one.spent_s > 12)
+        point = PointState((Side(toy.job(LoadPoint("online", 1, 8))),))
+        states += sweep.sweep_points([point], QUICK, is_done=lambda one, _plan: one.spent_s > 12)
     parts = [part for state in states for part in state.steady_parts]
     assert estimates.requests_per_s(parts) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
     assert np.mean(estimates.pooled_ms(parts) > 100) == pytest.approx(8 * 0.005, rel=0.2)
@@ -142,10 +143,10 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
 def test_continued_point_keeps_earlier_passes() -> None:
     server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
     measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=server.run_pass)
-    (first,) = measured([PointState(Side(toy.job(ONLINE)))])
+    (first,) = measured([PointState((Side(toy.job(ONLINE)),))])
     passes, later_s = first.current.passes, server.windows_s()[3:]
     assert later_s == [0.48] * len(passes), "the one before, whose windows were too short, is void"
-    (second,) = measured([first], is_done=lambda state: len(state.current.passes) > len(passes))
+    (second,) = measured([first], is_done=lambda state, _plan: len(state.current.passes) > len(passes))
     assert second.current.passes[:-1] == passes
     assert second.current.passes[-1].window_s == 0.48, "as long as a pause has made it"
     assert len(second.current.warm_up) == 2, "of the model that was loaded again"
@@ -185,8 +186,9 @@ def test_few_requests_are_marked() -> None:
 
 
 @pytest.mark.parametrize("fails", [0, 3, "reload"], ids=["in its warm-up", "later", "not loaded again"])
-def test_failing_point_leaves_the_others(fails: object) -> None:
+def test_failing_point_leaves_the_others(fails: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are done after three passes."""
+    monkeypatch.setattr(sweep, "time", Clock())
     error, loadings = ProofError("refused"), iter(["load", "reload"])
 
     def answer(name: object) -> float:
@@ -198,8 +200,7 @@ def test_failing_point_leaves_the_others(fails: object) -> None:
         SimulatedServer(lambda job, number: answer(number if job.point == POINTS[1] else "pass")),
         *POINTS,
         reload=lambda: answer(next(loadings)),
-        is_done=lambda state: state.point != POINTS[1] and len(state.current.passes) > 2,
-        clock=lambda: 0.0,
+        is_done=lambda state, _plan: state.point != POINTS[1] and len(state.current.passes) > 2,
     )
     assert [isinstance(by_point[point], PointResult) for point in POINTS] == [True, False, True]
     assert by_point[POINTS[1]] is error
@@ -217,8 +218,8 @@ def test_requests_to_certify_fit_in_few_passes() -> None:
     """Windows that hold a few requests would need hundreds; a quarter of a pass at a rate does not count."""
     server, plan = SimulatedServer(lambda _job, _number: 40.0), dataclasses.replace(QUICK, certify=99.9)
     alone, at_rate = Side(toy.job(ONLINE)), Side(toy.job(LoadPoint("online", 1, 0, 20.0, "constant")))
-    paired = PointState(alone, ComparedSide(Side(toy.job(ONLINE, "baseline")), toy.terms()))
-    for begun, most in ((PointState(alone), 33), (paired, 160), (PointState(at_rate), 42)):
+    paired = PointState((alone, Side(toy.job(ONLINE, "baseline"))), toy.terms())
+    for begun, most in ((PointState((alone,)), 33), (paired, 160), (PointState((at_rate,)), 42)):
         (state,) = sweep.sweep_points([begun], plan, run_pass=server.run_pass)
         assert state.requests >= 6_636
         assert len(state.current.passes) <= most
@@ -230,7 +231,7 @@ def test_progress_shows_activity_and_precision_but_no_speed() -> None:
     run(SimulatedServer(), on_progress=reports.append)
     activities = [text.partition(",")[0] for text in reports]
     assert activities == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
-    pair = PointState(Side(toy.job(ONLINE)), ComparedSide(Side(toy.job(ONLINE)), toy.terms()))
+    pair = PointState((Side(toy.job(ONLINE)),) * 2, toy.terms())
     sweep.sweep_points([pair], PATIENT, run_pass=SimulatedServer().run_pass, on_progress=reports.append)
     assert {text.partition("points")[2] for text in reports} == {"", "; ± 0.0 %", "; ratio ± 0.0 %"}
 

@@ -127,7 +127,7 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
         measuring.measure_point(compared(side(), side(batch=2)), LoadPoint("offline", 1, 1))
     states, plan = taken.call_args.args
     terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
-    assert [state.baseline and state.baseline.terms for state in states] == [terms, terms, None]
+    assert [state.terms for state in states] == [terms, terms, None]
     assert plan.point_budget_s == 120.0, "of both sides"
 
 
@@ -135,7 +135,7 @@ def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compare
     (config := tmp_path / "config.pbtxt").write_text("max_batch_size: 2")
     converted = toy.case()
     run = compared(prepare(case=converted), prepare(case=converted, folder=tmp_path))
-    begun = [PointState(Side(toy.job(LoadPoint("offline", batch, 1)))) for batch in (2, 4)]
+    begun = [PointState((Side(toy.job(LoadPoint("offline", batch, 1))),)) for batch in (2, 4)]
     with pytest.raises(InputError, match="up to 2, not 4") as refused:
         comparing.add_baselines(run, present(run.baseline), begun)
     assert refused.value.where == str(config)
@@ -170,14 +170,14 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     monkeypatch.setattr(StandInServer, "infer", lambda *asked: asked[-1])
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
-    begun = PointState(Side(run.job(LoadPoint("online", 1, 4), run.expected_answers)))
+    begun = PointState((Side(run.job(LoadPoint("online", 1, 4), run.expected_answers)),))
     (state,) = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run).finding.result.tried
     assert run.expected_answers is run.gate_context.single_answers.across_kernels, "they are asked for once"
-    for sent in (state.current.job, present(state.baseline).side.job):
+    for sent in (side.job for side in state.sides):
         assert (sent.served.data.ids, sent.output_bytes) == (["(1, 4)", "(3, 4)"], [16, 48])
     by_signature = present(state.current.job.expected_answers).by_signature
     assert [*itertools.chain(*(part.samples for part in by_signature.values()))] == [0, 1]
-    assert present(state.baseline).side.job.expected_answers is None, "its answers may differ"
+    assert state.sides[1].job.expected_answers is None, "its answers may differ"
     assert tried == "2 samples, each twice alone, beside ., without shapes that it does not take (1)"
     assert len([line for line in lines if "load of the shapes that it takes too" in line]) == 1

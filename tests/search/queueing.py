@@ -80,5 +80,5 @@ def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
-    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(passes)))
+    state = PointState((Side(toy.job(candidate.ladder[0]), passes=tuple(passes)),))
     return Rerun(candidate, state, Estimate(1, 1, 1), verdict)

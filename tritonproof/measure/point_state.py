@@ -31,23 +31,21 @@ class Side:
 
 
 @dataclass(frozen=True)
-class ComparedSide:
-    """A load point on the baseline's server, and the terms on which its speed is compared with that."""
-
-    side: Side
-    terms: ComparisonTerms
-
-
-@dataclass(frozen=True)
 class PointState:
     """A load point during its measurement. Its figures come from the passes of the current side; those of a
     baseline, taken in turns with these, are what its speed is compared with."""
 
-    current: Side
-    baseline: ComparedSide | None = None
+    sides: tuple[Side, ...]
+    """The case's own side, then its baseline's, if it has one."""
+    terms: ComparisonTerms | None = None
+    """The terms on which the speeds of both sides are compared; None without a baseline."""
     error: ProofError | None = None
     window_s: float = 0.0
     """Seconds of each window of the next pass of either side."""
+
+    @property
+    def current(self) -> Side:
+        return self.sides[0]
 
     @property
     def point(self) -> LoadPoint:
@@ -56,10 +54,6 @@ class PointState:
     @property
     def steady_parts(self) -> list[SteadyPart]:
         return [one_pass.steady for one_pass in self.current.passes]
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        return (self.current,) if self.baseline is None else (self.current, self.baseline.side)
 
     @property
     def requests(self) -> int:
@@ -76,7 +70,7 @@ def with_baseline(state: PointState, server: Server, name: str, terms: Compariso
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     side = Side(dataclasses.replace(job, served=served, expected_answers=None))
-    return dataclasses.replace(state, baseline=ComparedSide(side, terms))
+    return dataclasses.replace(state, sides=(state.current, side), terms=terms)
 
 
 def with_pass(side: Side, one_pass: Pass, *, warms_up: bool = False) -> Side:
@@ -141,8 +135,8 @@ def p99_ms(side: Side) -> list[float]:
 
 def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
-    if state.baseline is None or len(state.current.passes) < MIN_PAIRS:
+    if state.terms is None or len(state.current.passes) < MIN_PAIRS:
         return None
-    current, baseline = state.current, state.baseline.side
-    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.baseline.terms, state.spent_s)
+    current, baseline = state.sides
+    result = slowdown.compare_pairs(speeds(current), speeds(baseline), state.terms, state.spent_s)
     return slowdown.with_p99(result, p99_ms(current), p99_ms(baseline))

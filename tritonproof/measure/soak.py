@@ -68,37 +68,37 @@ def keep_under_load(
     read: Callable[[], Usage],
     *,
     run_pass: RunPass = perf_analyzer.run_pass,
-    answered: Callable[[], int] | None = None,
-    clock: Callable[[], float] = time.monotonic,
     on_progress: OnProgress = lambda _now: None,
 ) -> SoakedPoint:
     """Keep a load point under load for `duration_s` seconds, in passes, between which it reads the server's
     use and verifies answers; at least for as many passes as growth needs, however long these take.
-
-    `answered` returns how many requests of the model the server has answered so far, by default from its
-    statistics. `on_progress` gets the time so far; the requests would tell the speed.
+    `on_progress` gets the time so far; the requests would tell the speed.
     """
+
+    def answered() -> int:
+        """How many requests of the model the server has answered since it was loaded."""
+        return int(counts_by_model(job.served.server)[job.served.name][0])
+
     run_pass = verifying(run_pass)
-    count = answered or (lambda: counts_by_model(job.served.server)[job.served.name][0])  # of requests
-    started = clock()
-    before = count()
+    started = time.monotonic()
+    before = answered()
     one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))
     used = [read()]
-    requests = [float(count() - before)]
+    requests = [float(answered() - before)]
     speeds = []
     answers = [one_pass.answers_under_load]
     failed_attempt_count = 0
-    while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
-        on_progress(f"{DURATION.text(clock() - started)} of {DURATION.text(duration_s)}")
+    while time.monotonic() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
+        on_progress(f"{DURATION.text(time.monotonic() - started)} of {DURATION.text(duration_s)}")
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         failed_attempt_count += len(one_pass.failed_attempts)
         speeds.append(point_state.speed(one_pass.steady, job.point))
         answers.append(one_pass.answers_under_load)
-        requests.append(float(count() - before))
+        requests.append(float(answered() - before))
         used.append(read())
     return SoakedPoint(
-        used, requests, speeds, [*filter(None, answers)], failed_attempt_count, clock() - started
+        used, requests, speeds, [*filter(None, answers)], failed_attempt_count, time.monotonic() - started
     )
 
 
@@ -108,15 +108,14 @@ def reload_repeatedly(
     read: Callable[[], Usage],
     *,
     most: int = LOADINGS,
-    clock: Callable[[], float] = time.monotonic,
     on_progress: OnProgress = lambda _now: None,
 ) -> list[Usage]:
     """What the server uses after each `reload` of the model, which also asks it once: `most` times, or as
     often as fits into a third of the time under load."""
-    started = clock()
+    started = time.monotonic()
     used: list[Usage] = []
     while len(used) < most:
-        elapsed_s = clock() - started
+        elapsed_s = time.monotonic() - started
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
         on_progress(f"load the model again, {len(used) + 1}")

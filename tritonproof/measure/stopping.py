@@ -1,4 +1,6 @@
-"""Decides when a load point is warmed up, and when it has been measured enough."""
+"""Decides when a load point is warmed up, and when it has been measured enough. What a rerun of a search
+(search/measurer.py) or turns beside the artifact in process (efficiency/in_turns.py) have to show is another
+matter, so their rules stand there, with the passes and `is_spent` of this file."""
 
 from collections.abc import Callable
 
@@ -13,7 +15,8 @@ PASSES_TO_BELIEVE_AN_INTERVAL = 6
 """Passes before a narrow interval is believed: with five, intervals of lucky passes are taken too often. With
 six to eight, at least 92 of 100 simulated ones held the truth, for all shapes of latencies."""
 PASSES_HOWEVER_LONG = 3
-"""Passes even over the point budget: the 95 % interval of two reaches 12.7 standard errors, of three 4.3."""
+"""Passes even over the point budget, and turns of slow requests beside the artifact in process: the 95 %
+interval of two reaches 12.7 standard errors, of three 4.3."""
 MAX_PASSES = 30
 """Passes within a point budget; this makes each longer, so that less time is lost to starting them."""
 MAX_WARM_UP_PASSES = 5
@@ -23,7 +26,7 @@ _STILL_FASTER_SHARE = 0.9
 to the next, the machine of the README's records varies by 10 % or more without such a reason."""
 
 
-StoppingRule = Callable[[PointState], bool]
+StoppingRule = Callable[[PointState, MeasuringPlan], bool]
 """Whether a point has been measured enough."""
 
 
@@ -42,15 +45,15 @@ def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
     when its interval is narrow, with enough requests for a p99; both are done when its budget is spent. If a
     percentile is to be certified, no point is done before it is."""
     count = len(state.current.passes)
-    if count < (PASSES_HOWEVER_LONG if state.baseline is None else MIN_PAIRS):
+    if count < (PASSES_HOWEVER_LONG if state.terms is None else MIN_PAIRS):
         return False
-    if state.baseline is None:
+    if state.terms is None:
         is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and state.requests >= FEW_REQUESTS
         is_known = is_believed and meets_interval_target(state, plan)
     else:
         current, baseline = map(point_state.speeds, state.sides)
         current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-        is_known = slowdown.is_settled(current, baseline, state.baseline.terms, (current_ms, baseline_ms))
+        is_known = slowdown.is_settled(current, baseline, state.terms, (current_ms, baseline_ms))
     is_enough = is_known or is_spent(state.spent_s, count, plan.point_budget_s)
     return is_enough and requests_missing(state, plan) == 0
 

@@ -1,7 +1,6 @@
 """Measures load points together: short passes of all, in random order, until each is precise enough."""
 
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -32,12 +31,11 @@ def sweep_points(
     begun: Sequence[PointState],
     plan: MeasuringPlan,
     *,
-    is_done: StoppingRule | None = None,
+    is_done: StoppingRule = stopping.is_measured,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: OnProgress = lambda _now: None,
     save: Save = lambda _results: None,
     reload: Callable[[], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
     """Measure all points of one deployment in turns, each until `is_done`: by default until its interval is
     narrow, its comparison settled or its budget spent.
@@ -54,12 +52,11 @@ def sweep_points(
     PAIRS_PER_LOADING pairs that took far longer than loading: where a model lies in memory makes it faster or
     slower for as long as it is loaded. If `reload` fails, so does every unfinished point.
     """
-    is_done = is_done or functools.partial(stopping.is_measured, plan=plan)
     rng = np.random.default_rng()
     states = list(begun)
     active = [index for index, state in enumerate(states) if state.error is None]
     while active:
-        started = clock()
+        started = time.monotonic()
         try:
             if reload is not None:
                 reload()
@@ -71,19 +68,19 @@ def sweep_points(
         for index, state in zip(active, warm, strict=True):
             states[index] = state
         active = [index for index in active if states[index].error is None]
-        reloaded_at_s = clock()
+        reloaded_at_s = time.monotonic()
         rounds = 0
         while active:
             for index in rng.permutation(active):
                 progress = _progress(states[index], plan, len(states) - len(active), len(states))
                 on_progress(f"{states[index].point} {progress}")
                 states[index] = _with_another_pass(states[index], run_pass, rng)
-            active = [index for index in active if not (states[index].error or is_done(states[index]))]
+            active = [index for index in active if not (states[index].error or is_done(states[index], plan))]
             unfinished = {states[index].point for index in active}
             repeated = [state for state in states if state.error is None and len(state.current.passes) > 1]
             save([point_result(state, plan, finished=state.point not in unfinished) for state in repeated])
             rounds += 1
-            pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
+            pairs_s, reloading_s = time.monotonic() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
             if reload is not None and pays:
                 break
@@ -116,7 +113,7 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     """The point with the length of its windows: the most passes, or pairs, of its budget take all of it, and
     about as many have the requests that --certify needs."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
-    sides, most = (1, stopping.MAX_PASSES) if state.baseline is None else (2, MAX_PAIRS)
+    sides, most = (1, stopping.MAX_PASSES) if state.terms is None else (2, MAX_PAIRS)
     share_s = pass_window_s(state.point, longest_s, plan.point_budget_s, sides * most)
     requests_per_s = state.point.level if state.point.is_at_rate else state.point.level / longest_s
     certifying_s = stopping.requests_missing(state, plan) / requests_per_s / most / WINDOWS
@@ -148,15 +145,14 @@ def _with_sides(
             sides[index] = change(sides[index])
     except ProofError as error:
         return dataclasses.replace(state, error=error)
-    baseline = None if state.baseline is None else dataclasses.replace(state.baseline, side=sides[1])
-    return dataclasses.replace(state, current=sides[0], baseline=baseline)
+    return dataclasses.replace(state, sides=tuple(sides))
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
     """What is next, and how precise the estimate is, such as `pass 3, 0 of 1 points; ± 2.0 %`. The estimate
     itself is left out, as the case may not be proven yet."""
     count = len(state.current.passes)
-    text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
+    text = f"{'pass' if state.terms is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):
         wanted = COUNT.text(state.requests + missing)
         text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"

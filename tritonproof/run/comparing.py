@@ -56,8 +56,8 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
         served = dataclasses.replace(own, data=data)
         expected = run.expected_answers_to(data)
         jobs = [dataclasses.replace(state.current.job, served=served) for state in states]
-        sides = [Side(with_expected(job, expected)) for job in jobs]
-        states = [dataclasses.replace(state, current=side) for state, side in zip(states, sides, strict=True)]
+        sides = [(Side(with_expected(job, expected)),) for job in jobs]
+        states = [dataclasses.replace(state, sides=each) for state, each in zip(states, sides, strict=True)]
     terms = ComparisonTerms(
         name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),

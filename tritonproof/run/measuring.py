@@ -51,8 +51,8 @@ def time_first_request(run: CaseRun, job: LoadJob) -> PointState:
     try:
         request_s, _ = time_request(run.prepared, job.point.batch)
     except ProofError as error:
-        return PointState(Side(job), error=error)
-    return PointState(Side(dataclasses.replace(job, request_s=request_s)))
+        return PointState((Side(job),), error=error)
+    return PointState((Side(dataclasses.replace(job, request_s=request_s)),))
 
 
 def check_batch(run: CaseRun, point: LoadPoint) -> None:

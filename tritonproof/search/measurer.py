@@ -102,7 +102,7 @@ class Measurer:
             try:
                 job = self.prepare_job(candidate, points[candidate])
                 steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
-                state = states.get(candidate) or PointState(Side(job), window_s=steady_window_s)
+                state = states.get(candidate) or PointState((Side(job),), window_s=steady_window_s)
                 states[candidate] = self._take_turn(candidate, state, share, verified[candidate])
             except ProofError as error:
                 self.on_left_out(candidate, error)
@@ -115,7 +115,7 @@ class Measurer:
         """The candidate's point after this share of a rerun's passes, with right answers."""
         point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
         plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
-        is_done = functools.partial(is_rerun_done, plan=plan, goal=self.goal, share=share)
+        is_done = functools.partial(is_rerun_done, goal=self.goal, share=share)
 
         def say(now: str) -> None:
             self.say("rerun", f"{candidate.variant.scenario} {now}")
