@@ -3,21 +3,17 @@
 import math
 from dataclasses import replace
 from typing import Any, cast
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from tests import sample_records, toy
 from tritonproof.efficiency import in_turns
-from tritonproof.efficiency.in_turns import Turns, is_done, take_turns
+from tritonproof.efficiency.in_turns import Turns, is_done, marks_of_turns, take_turns
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.record.schema import Estimate, LoadPoint
-from tritonproof.reports.publishable import publishable
+from tritonproof.record.schema import LoadPoint
 
 QUICK = MeasuringPlan(point_budget_s=0.1)
-WORKER: Any = Mock(threads=2, spinning=True)
 
 
 def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
@@ -64,25 +60,23 @@ class Process:
 
     is_compiled = False
 
-    def measure_batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
+    def measure_per_s(self, batch: int, _least_s: float, _least: int) -> float:
         rate_per_s, self.is_compiled = 25.0 if self.is_compiled else 0.1, True
-        return rate_per_s
+        return rate_per_s * batch
 
 
-def measure(
-    request_s: float = 0.01, *, is_cold: bool = False, gpus: int = 1, batch: int = 1
-) -> tuple[Turns, int]:
+def measure(request_s: float = 0.01, *, is_cold: bool = False, batch: int = 1) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of passes of the load generator too."""
     job, process = toy.job(LoadPoint("offline", batch, 1), request_s=request_s), cast(Any, Process())
     server = toy.SimulatedServer(changes=lambda _job, number: {"failed_attempts": ("killed",) * (not number)})
-    run_pass, cold = server.run_pass, [job] * is_cold
-    turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
+    cold = ["served"] * is_cold
+    turns = in_turns.measure_in_turns({"served": job}, process, batch, QUICK, cold, server.run_pass)
     return turns, len(server.calls)
 
 
-@pytest.mark.parametrize(("gpus", "batch", "per_s"), [(1, 1, 25.0), (2, 1, 50.0), (1, 8, 200.0)])
-def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int, per_s: float) -> None:
-    turns, _passes = measure(gpus=gpus, batch=batch)
+@pytest.mark.parametrize(("batch", "per_s"), [(1, 25.0), (8, 200.0)])
+def test_rates_count_inferences_once_compiled(batch: int, per_s: float) -> None:
+    turns, _passes = measure(batch=batch)
     assert set(turns.rates_per_s["in_process"]) == {per_s}
     assert np.mean(turns.rates_per_s["served"]) == pytest.approx(batch * 1e3 / toy.LATENCY_MS, rel=0.2)
 
@@ -97,14 +91,11 @@ def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, 
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
-    turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    turns = replace(turns, failed_attempts=["killed"])
-    best = sample_records.measured("offline", 8, 1.0)
-    entry = in_turns.efficiency_entry(turns, best, WORKER, 8, 1e6, peak_flops_per_s=peak, gpus=2)
-    assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
-    assert entry.marks[0].text.endswith("1, the last: killed")
-    assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
-    assert (entry.turn_count, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
+    turns = replace(turns_of((90.0, 110.0), (100.0, 100.0)), failed_attempts=["killed"])
+    assert turns.ratio().value == pytest.approx(math.sqrt(0.9 * 1.1))
+    assert (turns.count, turns.mean_per_s("served").value) == (2, pytest.approx(math.sqrt(90 * 110)))
+    marks = marks_of_turns(turns, sample_records.measured("offline", 8, 100.0))
+    assert [mark.text.rpartition(": ")[2] for mark in marks] == ["killed"]
 
 
 @pytest.mark.parametrize(
@@ -124,14 +115,13 @@ def test_doubtful_ratio_is_marked(
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    entry = in_turns.efficiency_entry(turns, sample_records.measured("offline", 1, 100.0), WORKER, 1, None)
-    (published,) = publishable(structs.replace(sample_records.record(), efficiency=(entry,))).efficiency
-    assert [mark.code for mark in published.marks] == codes
+    marks = marks_of_turns(turns, sample_records.measured("offline", 1, 100.0))
+    assert [mark.code for mark in marks] == codes
 
 
 @pytest.mark.parametrize(("reference_per_s", "count"), [(150.0, 0), (95.0, 1)])
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
     best, reference = (sample_records.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
-    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, WORKER, 1, None, reference=reference)
-    assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count
+    marks = marks_of_turns(Turns(per_s, 1.0), best, reference)
+    assert " ".join(mark.text for mark in marks).count("the reference 95.0 infer/s") == count

@@ -52,7 +52,7 @@ def sample_of(build: CaseBuild) -> dict[str, np.ndarray]:
 def run_once(build: CaseBuild, batch: int = 1) -> None:
     with artifact_worker(build, toy.DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
-        worker.measure_batches_per_s(batch, 0, 1)
+        worker.measure_per_s(batch, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_worker_runs_runtime_with_backend_settings(
     deployment, sample = structs.replace(toy.DEPLOYMENT, instances=2), sample_of(build)
     with artifact_worker(build, deployment, sample, backend=backend, resident=resident) as worker:
         worker.wait_ready()
-        worker.measure_batches_per_s(3, 0, 1)
+        worker.measure_per_s(3, 0, 1)
         assert json.loads((worker.folder / "task.json").read_text())["resident"] is resident
     rows, settings, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
     assert rows == SAMPLE.tolist() * 3
@@ -151,13 +151,17 @@ def test_accelerator_first_builds_for_all_sizes(tmp_path: Path, monkeypatch: pyt
 
 
 def test_worker_runs_as_long_as_asked_and_then_ends(tmp_path: Path) -> None:
+    """Its rate counts for each of the two GPUs on which the case is served."""
     build = toy.make_build(tmp_path, "sleeping", toy.SLEEPING.format(seconds=0.005))
+    build = dataclasses.replace(build, case=dataclasses.replace(build.case, gpus=2))
     with artifact_worker(build, toy.DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
             started = time.monotonic()
-            assert 0 < worker.measure_batches_per_s(batch, seconds, least) < 200, "each takes 5 ms and more"
-            assert time.monotonic() - started > 0.2, "as long as asked, or forty batches"
+            per_s = worker.measure_per_s(batch, seconds, least)
+            elapsed_s = time.monotonic() - started
+            assert 2 * batch * least / elapsed_s < per_s < 2 * batch * 200, "each takes 5 ms and more"
+            assert elapsed_s > 0.2, "as long as asked, or forty batches"
         assert worker.process.poll() is None
     assert worker.process.poll() is not None
     assert not worker.folder.exists()

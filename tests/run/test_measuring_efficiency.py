@@ -1,19 +1,27 @@
-"""The fastest load points among measured ones and on record."""
+"""The fastest load points among measured ones and on record, and what is recorded of one in turns."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
 
 from tests import sample_records, toy
+from tests.helpers import present, preset
 from tests.run.conftest import RunOf
+from tests.run.stand_in_case import MODEL, prepare
 from tests.sample_records import SERVING
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
-from tritonproof.efficiency.in_turns import batch_in_process
+from tritonproof.efficiency import in_turns
+from tritonproof.efficiency.in_turns import Turns, batch_in_process
+from tritonproof.efficiency.worker import peak_kind
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
+from tritonproof.record.schema import Estimate, GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
+from tritonproof.run import measuring_efficiency
 from tritonproof.run.case_run import MeasuredPoint
 from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_results, results_of
 
@@ -79,6 +87,27 @@ def test_reference_is_published_format_or_onnx_fp32() -> None:
     by_name = {str(case): case for target in EVERY_TARGET for case in cases_of(target)}
     assert str(reference_of(by_name["cpu-resnet50-micro-ts-trace-fp32"])) == "cpu-resnet50-micro-onnx-fp32"
     assert str(reference_of(by_name["a100-resnet50-onnx-fp32"])) == "a100-resnet50-onnx-trt-fp16"
+
+
+def test_entry_joins_turns_process_and_the_peak_of_all_gpus(
+    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The case is its model's reference itself."""
+    case, best = replace(toy.case(MODEL), gpus=2), sample_records.measured("offline", 4, 95.0)
+    run = run_of(prepare(case=case))
+    run.measured = {best.point: MeasuredPoint(best, [])}
+    run.suite_run.peaks[peak_kind(run.case, run.deployment)] = Estimate(2e9, 1e9, 4e9)
+    preset(run.model_run, flops_per_inference=7.0)
+    monkeypatch.setattr(measuring_efficiency, "reference_of", lambda case: case)
+    worker, turns = Mock(threads=2, spinning=True), Turns({"served": (90, 110), "in_process": (100, 100)})
+    monkeypatch.setattr(measuring_efficiency, "artifact_worker", lambda *_, **__: nullcontext(worker))
+    monkeypatch.setattr(in_turns, "measure_in_turns", taken := Mock(return_value=turns))
+    (entry,) = measuring_efficiency.measure_efficiency(run)
+    assert taken.call_args.args[1:] == (worker, 4, run.settings.plan(), ["served"])
+    assert (entry.in_process_batch, entry.threads, entry.spinning, entry.turn_count) == (4, 2, True, 2)
+    assert (entry.ratio, entry.flops_per_inference) == (turns.ratio(), 7.0)
+    assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9)
+    assert present(entry.reference).ratio.value == 1.0
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     build, deployment = built(model, tmp_path / "repos"), profile_of(model, CPU).deployment
     with artifact_worker(build, deployment, inputs) as worker:
         worker.wait_ready()
-        assert worker.measure_batches_per_s(2, 0.01, 1) > 0
+        assert worker.measure_per_s(2, 0.01, 1) > 0
 
 
 def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:

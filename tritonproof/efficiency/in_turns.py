@@ -1,28 +1,25 @@
 """Measures in turns a case's fastest load points, its artifact in process and the reference format, to show
 what serving costs and which format is the fastest."""
 
+import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
 
 from tritonproof.efficiency.worker import Worker
-from tritonproof.measure import estimates, perf_analyzer
+from tritonproof.measure import estimates, perf_analyzer, stopping
 from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan, pass_window_s
-from tritonproof.measure.stopping import is_spent
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
+from tritonproof.record.schema import Deployment, Estimate, Mark, PointResult, Ratio
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a narrow ratio is believed. With three, the 95 % interval reaches more than four standard
 errors to each side; with five, less than three."""
-TURNS_OF_SLOW_REQUESTS = 3
-"""The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
 _TURN_S = 0.25
 """The least seconds of a turn in process: about as long as perf_analyzer's shortest pass."""
 _TURN_BATCHES = 3
@@ -44,26 +41,36 @@ class Turns:
     failed_attempts: Sequence[str] = ()
     """Why attempts at passes of the load generator were repeated."""
 
+    @property
+    def count(self) -> int:
+        return len(self.rates_per_s["served"])
+
+    def mean_per_s(self, side: str) -> Estimate:
+        """A side's inferences per second, from two turns on."""
+        return estimates.geometric_mean(self.rates_per_s[side])
+
     def ratio(self, to: str = "in_process") -> Ratio:
-        """The ratio of served to another side, from two turns on."""
+        """The ratio of served to another side, from two turns on. Its interval is Student's, as there may be
+        only three turns: the ranks of `paired_ratio`, which assume no distribution, need MIN_PAIRS."""
         mean = estimates.geometric_mean(np.divide(self.rates_per_s["served"], self.rates_per_s[to]))
         return Ratio(mean.value, mean.low, mean.high)
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
-    """Whether the ratios are narrow enough, or the point's budget is spent; `slow` if requests take long."""
-    count = len(turns.rates_per_s["served"])
-    if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
+    """The stopping rule of turns: whether the ratios are narrow enough, or the point's budget is spent;
+    `slow` if requests take long."""
+    if turns.count < (stopping.PASSES_HOWEVER_LONG if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
     ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.rates_per_s]
     are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
-    is_known = count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow
-    return is_known or is_spent(turns.spent_s, count, plan.point_budget_s)
+    is_known = turns.count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow
+    return is_known or stopping.is_spent(turns.spent_s, turns.count, plan.point_budget_s)
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
     """Run all sides in turns, in random order, so that disturbances of the machine affect all alike. Each
-    side is a function that runs for one turn, and returns its inferences per second."""
+    side is a function that runs for one turn, and returns its inferences per second. Unlike the points of a
+    sweep, which end one by one, sides end together, as only their ratios count."""
     rates_per_s: dict[str, list[float]] = {name: [] for name in sides}
     spent_s, rng = 0.0, np.random.default_rng()
     while not done(Turns(rates_per_s, spent_s)):
@@ -75,92 +82,51 @@ def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns],
 
 
 def measure_in_turns(
-    job: LoadJob,
+    jobs: Mapping[str, LoadJob],
     worker: Worker,
     batch: int,
     plan: MeasuringPlan,
+    cold: Collection[str] = (),
     run_pass: RunPass = perf_analyzer.run_pass,
-    gpus: int = 1,
-    reference: LoadJob | None = None,
-    cold: Sequence[LoadJob] = (),
 ) -> Turns:
-    """Measure in turns the loaded model at a load point, the artifact in `worker` with `batch` inferences at
-    a time, and the `reference` format at its fastest point.
+    """Measure in turns the loaded model at a load point, which is the job "served", the artifact in `worker`
+    with `batch` inferences at a time, and perhaps the job "reference", that format at its fastest point.
 
     The `worker` first takes an uncounted turn, as TorchScript compiles kernels in its second run, or a single
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
-    they are slow. `worker` runs on one GPU, and counts `gpus` times.
+    they are slow.
     """
-    slow = job.request_s > SLOW_REQUEST_S
+    slow = jobs["served"].request_s > SLOW_REQUEST_S
+    windows_s = {name: pass_window_s(job.point, job.request_s) for name, job in jobs.items()}
     failed_attempts = list[str]()
-    worker.measure_batches_per_s(batch, 0 if slow else _TURN_S, 1 if slow else _TURN_BATCHES)
-    for cold_job in cold:
-        if cold_job.request_s <= SLOW_REQUEST_S:
-            run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
+    worker.measure_per_s(batch, 0 if slow else _TURN_S, 1 if slow else _TURN_BATCHES)
+    for name in cold:
+        if jobs[name].request_s <= SLOW_REQUEST_S:
+            run_pass(jobs[name], windows_s[name])
 
-    def served(job: LoadJob) -> Callable[[], float]:
-        window_s = pass_window_s(job.point, job.request_s)
+    def rate_per_s(name: str) -> float:
+        one_pass = run_pass(jobs[name], windows_s[name])
+        failed_attempts.extend(one_pass.failed_attempts)
+        windows_s[name] = one_pass.window_s  # longer from now on if it was too short
+        return estimates.requests_per_s([one_pass.steady]) * jobs[name].point.batch
 
-        def rate() -> float:
-            nonlocal window_s
-            one_pass = run_pass(job, window_s)
-            failed_attempts.extend(one_pass.failed_attempts)
-            window_s = one_pass.window_s  # longer from now on if it was too short
-            return estimates.requests_per_s([one_pass.steady]) * job.point.batch
-
-        return rate
-
-    def in_process() -> float:
-        return gpus * worker.measure_batches_per_s(batch, _TURN_S, _TURN_BATCHES) * batch
-
-    sides = {"served": served(job), "in_process": in_process}
-    if reference is not None:
-        sides["reference"] = served(reference)
+    sides = {name: functools.partial(rate_per_s, name) for name in jobs}
+    sides["in_process"] = functools.partial(worker.measure_per_s, batch, _TURN_S, _TURN_BATCHES)
     turns = take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
     return replace(turns, failed_attempts=failed_attempts)
 
 
-def efficiency_entry(
-    turns: Turns,
-    result: PointResult,
-    worker: Worker,
-    batch: int,
-    flops: float | None,
-    *,
-    peak_flops_per_s: Estimate | None = None,
-    gpus: int = 1,
-    reference: PointResult | None = None,
-) -> Efficiency:
-    """The record's entry, without the comparison with the reference format. The `worker` computed `batch`
-    inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
-    times. `reference` is the reference's earlier result."""
-    peak = peak_flops_per_s
-    if peak is not None:
-        peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
-    ratio = turns.ratio()
-    means = {name: estimates.geometric_mean(rates) for name, rates in turns.rates_per_s.items()}
-    changes = [_change("", result, means["served"])]
-    if reference is not None and "reference" in means:
-        changes.append(_change("the reference ", reference, means["reference"]))
-    changed = "; ".join(filter(None, changes))
+def marks_of_turns(turns: Turns, result: PointResult, reference: PointResult | None = None) -> list[Mark]:
+    """The marks of a point measured in turns: it and the `reference` have these results from before."""
+    changes = [_change("", result, turns.mean_per_s("served"))]
+    if reference is not None and "reference" in turns.rates_per_s:
+        changes.append(_change("the reference ", reference, turns.mean_per_s("reference")))
+    changed, ratio = "; ".join(filter(None, changes)), turns.ratio()
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
-    marks = marks_where(
+    return marks_where(
         mark_of_failed_attempts(turns.failed_attempts),
         ("not-repeated", bool(changed), changed),
         ("faster-than-in-process", ratio.value > _MAX_RATIO and ratio.low > 1, f"look for {causes}"),
-    )
-    return Efficiency(
-        point=result.point,
-        served_per_s=means["served"],
-        in_process_per_s=means["in_process"],
-        in_process_batch=batch,
-        threads=worker.threads,
-        ratio=ratio,
-        turn_count=len(turns.rates_per_s["served"]),
-        flops_per_inference=flops,
-        peak_flops_per_s=peak,
-        spinning=worker.spinning,
-        marks=tuple(marks),
     )
 
 

@@ -51,6 +51,8 @@ class Worker:
     threads: int
     spinning: bool
     """Whether idle threads of ONNX Runtime spin."""
+    gpus: int
+    """On how many GPUs the artifact is served; the process runs on one of them, which counts for each."""
     process: "subprocess.Popen[bytes]"
     log: IO[bytes]
     """The output of the process, a file without a name, as the guard removes files with one."""
@@ -61,10 +63,11 @@ class Worker:
     answers: IO[bytes]
     """The pipe of answers, one line of JSON each."""
 
-    def measure_batches_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
-        """The rate of at least `min_batches` batches in at least `min_s` seconds. Raises ProofError."""
+    def measure_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
+        """Inferences per second, `batch` at a time, of at least `min_batches` batches in at least `min_s`
+        seconds. Raises ProofError."""
         answer = self._run(batch, min_s, min_batches)
-        return float(answer["batches"] / answer["seconds"])
+        return self.gpus * float(answer["batches"] / answer["seconds"]) * batch
 
     def most_per_s(self, min_s: float) -> float:
         """The rate of the fastest batch, of size 1, within `min_s` seconds. Raises ProofError."""
@@ -123,12 +126,18 @@ def artifact_worker(
     first = (1, deployment.max_batch_size) if case.accelerator else ()
     task = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
     rows = runtime_inputs(case.model, samples)
-    return worker_process(str(case), {**task, "resident": resident, "first": first}, settings, rows)
+    return worker_process(
+        str(case), {**task, "resident": resident, "first": first}, settings, rows, case.gpus
+    )
 
 
 @contextlib.contextmanager
 def worker_process(
-    label: str, task: Mapping[str, Any], settings: Mapping[str, str], rows: Sequence[np.ndarray]
+    label: str,
+    task: Mapping[str, Any],
+    settings: Mapping[str, str],
+    rows: Sequence[np.ndarray],
+    gpus: int = 1,
 ) -> Iterator[Worker]:
     """A started worker, for the length of the block; worker_main.py says what its `task` holds."""
     with contextlib.ExitStack() as stack:
@@ -159,7 +168,7 @@ def worker_process(
             )
         )
         threads, spinning = int(settings["threads"]), settings.get("spinning") == "1"
-        yield Worker(label, threads, spinning, process, log, folder, *pipes)
+        yield Worker(label, threads, spinning, gpus, process, log, folder, *pipes)
 
 
 def peak_kind(case: Case, deployment: Deployment) -> PeakKind:

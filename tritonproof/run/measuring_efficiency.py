@@ -94,41 +94,50 @@ def _measure(
     run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: Reference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
-    if isinstance(peak_per_s, ProofError):
-        raise peak_per_s
+    peak = peak_flops_per_s(run)
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
     with prepare_to_measure(run, [point]) as (job,):
-        job = replace(job, request_s=best.request_s)
-        cold = [job] if run.loader.put_under_load() else []
-        reference_job = None
+        jobs = {"served": replace(job, request_s=best.request_s)}
+        cold = ["served"] if run.loader.put_under_load() else []
+        reference_text = ""
         if reference is not None and str(reference.case) != str(run.case):
             server, request_s = reference.server, reference.best.request_s
             served = replace(job.served, server=server, name=server.name_of(reference.case))
-            reference_job = replace(job, served=served, point=reference.best.point, request_s=request_s)
+            jobs["reference"] = replace(job, served=served, point=reference.best.point, request_s=request_s)
+            reference_text = f", {served.name}"
             if reference.put_under_load():
-                cold.append(reference_job)
-        reference_text = "" if reference_job is None else f", {reference_job.served.name}"
+                cold.append("reference")
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
-        turns = in_turns.measure_in_turns(
-            job, worker, batch, run.settings.plan(), gpus=run.case.gpus, reference=reference_job, cold=cold
-        )
-    entry = in_turns.efficiency_entry(
-        turns,
-        best,
-        worker,
-        batch,
-        flops,
-        peak_flops_per_s=peak_per_s,
-        gpus=run.case.gpus,
-        reference=reference and reference.best,
+        turns = in_turns.measure_in_turns(jobs, worker, batch, run.settings.plan(), cold)
+    compared = None
+    if reference is not None:
+        ratio = turns.ratio("reference") if "reference" in jobs else schema.Ratio(1.0, 1.0, 1.0)
+        compared = schema.ReferenceComparison(str(reference.case), ratio, reference.build_digest)
+    return Efficiency(
+        point=point,
+        served_per_s=turns.mean_per_s("served"),
+        in_process_per_s=turns.mean_per_s("in_process"),
+        in_process_batch=batch,
+        threads=worker.threads,
+        ratio=turns.ratio(),
+        turn_count=turns.count,
+        flops_per_inference=flops,
+        peak_flops_per_s=peak,
+        spinning=worker.spinning,
+        reference=compared,
+        marks=tuple(in_turns.marks_of_turns(turns, best, reference and reference.best)),
     )
-    if reference is None:
-        return entry
-    ratio = schema.Ratio(1.0, 1.0, 1.0) if reference_job is None else turns.ratio("reference")
-    compared = schema.ReferenceComparison(str(reference.case), ratio, reference.build_digest)
-    return structs.replace(entry, reference=compared)
+
+
+def peak_flops_per_s(run: CaseRun) -> schema.Estimate:
+    """The peak of the CPU, or of as many GPUs as serve the case, one of which is measured. Raises the
+    ProofError with which that failed."""
+    peak = run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
+    if isinstance(peak, ProofError):
+        raise peak
+    gpus = run.case.gpus
+    return structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
 
 
 def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> Reference | None:
