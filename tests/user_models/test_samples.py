@@ -59,7 +59,7 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.read([0, 2])["RIGHT"].sum(axis=1), [4, 0])
     np.savez(tmp_path / "many.npz", LEFT=TWO, RIHGT=np.ones((2, 4), int))
     with pytest.raises(InputError, match="RIHGT"):
-        read_samples(tmp_path, (LEFT, RIGHT), optional=["RIGHT"])
+        read_samples(tmp_path, (LEFT, replace(RIGHT, optional=True)))
 
 
 def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:
@@ -77,13 +77,14 @@ def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: 
 
 def test_optional_input_may_be_missing_from_all_samples_and_not_from_some(tmp_path: Path) -> None:
     save(tmp_path / "LEFT" / "a.npy", TWO[0])
-    samples = read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
+    inputs = LEFT, replace(RIGHT, optional=True)
+    samples = read_samples(tmp_path, inputs)
     assert list(samples.read([0])) == ["LEFT"]
-    assert sized_inputs((LEFT, RIGHT), samples) == (LEFT,)
+    assert sized_inputs(inputs, samples) == (LEFT,)
     save(tmp_path / "LEFT" / "b.npy", TWO[1])
     save(tmp_path / "RIGHT" / "b.npy", np.ones(4, int))
     with pytest.raises(InputError, check=lambda error: "RIGHT" in error.what):
-        read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
+        read_samples(tmp_path, inputs)
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 4), (4, 4, 3), (1, 3, 4, 4)])

@@ -108,18 +108,9 @@ def _repository_models(settings: Settings) -> AvailableModels:
     return AvailableModels(tuple(models), frozenset(), by_name, baseline_entries)
 
 
-def samples_in_folder(model: Model, folder: Path | None, *, several: bool = False) -> Samples | None:
-    """The samples in a folder, of one or `several` shapes; None without a folder or known inputs."""
-    if folder is None or not model.inputs:
-        return None
-    optional = [tensor.name for tensor in model.inputs if tensor.optional]
-    return read_samples(folder, model.inputs, optional=optional, several=several)
-
-
 def labelled_samples(model: Model, folder: Path, options: LabelOptions) -> Samples:
     """All samples in a folder with their labels. Raises InputError if they do not fit."""
-    samples = samples_in_folder(model, folder)
-    assert samples is not None
+    samples = read_samples(folder, model.inputs)
     return dataclasses.replace(samples, labels=read_labels(options.file, samples.ids, samples.ids))
 
 

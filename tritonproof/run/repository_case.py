@@ -21,7 +21,7 @@ from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Start
-from tritonproof.run.available_models import labelled_samples, samples_in_folder
+from tritonproof.run.available_models import labelled_samples
 from tritonproof.run.case_run import CaseRun
 from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.loading import load_folder
@@ -32,6 +32,7 @@ from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.model_repository import RepositoryEntry, link_repository
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
+from tritonproof.user_models.samples import read_samples
 
 _INTEGER_BOUNDS = (10, 1)
 """Exclusive upper bounds of made-up integers and digits, tried in turn: 10 gives distinct values, 1 zeros."""
@@ -148,8 +149,10 @@ def _describe_and_ask(
     requested, name = run.requested.model, run.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
-        several = labels is None and model.takes_single_requests
-        return samples_in_folder(model, run.settings.samples.by_model(entries).get(name), several=several)
+        folder = run.settings.samples.by_model(entries).get(name)
+        if folder is None or not model.inputs:
+            return None
+        return read_samples(folder, model.inputs, several=labels is None and model.takes_single_requests)
 
     samples = shared_samples
     if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs

@@ -116,11 +116,6 @@ def readable(what: str, where: object, fix: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read: {reason(error)}", where=where, fix=fix) from error
 
 
-def stem_below(folder: Path, path: Path) -> str:
-    """A file's path below a folder, without its suffix."""
-    return path.relative_to(folder).with_suffix("").as_posix()
-
-
 def refused(what: str, where: object) -> InputError:
     """The error for a file or folder that its own mode, or a parent's, keeps this user from opening."""
     path = excerpt(str(where), _MAX_PATH_CHARS)

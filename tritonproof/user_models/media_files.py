@@ -3,7 +3,7 @@ each line a sample, for a BYTES input or a tokenizer. samples.toml says how."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,9 +11,8 @@ import msgspec
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
-from tritonproof.safe_io.files import check_count, read_toml, readable, stem_below
+from tritonproof.safe_io.files import check_count, read_json, read_text, read_toml, readable
 from tritonproof.spec import ANY, Tensor
 from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 
@@ -79,13 +78,14 @@ _opened = functools.partial(
 
 
 def read_pictures(
-    folder: Path, files: Sequence[Path], inputs: Sequence[Tensor], settings: ImageSettings
+    folder: Path, files: Mapping[Path, str], inputs: Sequence[Tensor], settings: ImageSettings
 ) -> list[UserSample]:
-    """The samples in `files` below `folder`, for the only input. Raises InputError."""
+    """The samples in `files` below `folder`, each with its stem, for the only input. Raises InputError."""
     if len(inputs) != 1:
         names = ", ".join(tensor.name for tensor in inputs)
         what = f"pictures are the one input of a model, and this one has {names}"
-        raise InputError(what, where=files[0], fix="prepare the inputs yourself and give NumPy's files")
+        fix = "prepare the inputs yourself and give NumPy's files"
+        raise InputError(what, where=next(iter(files)), fix=fix)
     (tensor,) = inputs
     layout = _layout(tensor, settings, folder)
     channels = dict(zip(layout, tensor.shape, strict=True)).get("C", 1)
@@ -100,7 +100,7 @@ def read_pictures(
             fix = "give one number, or one for each channel"
             raise InputError(what, where=folder / SAMPLES_TOML, fix=fix)
     samples = []
-    for path in files:
+    for path, stem in files.items():
         with _opened(path) as picture:
             # EXIF's orientations from 5 to 8 turn it by a quarter.
             is_turned = ANY in tensor.shape and picture.getexif().get(0x0112) in range(5, 9)
@@ -109,7 +109,7 @@ def read_pictures(
         axes = zip(layout, tensor.shape, strict=True)
         shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)
         read = functools.partial(_read_picture, path, tensor, layout, shape, settings)
-        samples.append(UserSample(stem_below(folder, path), str(path), {tensor.name: shape}, read))
+        samples.append(UserSample(stem, str(path), {tensor.name: shape}, read))
     return samples
 
 
@@ -172,21 +172,17 @@ _TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
 
 
 def read_texts(
-    folder: Path,
-    files: Sequence[Path],
-    inputs: Sequence[Tensor],
-    settings: TextSettings,
-    tokenizer: Path | None,
+    files: Mapping[Path, str], inputs: Sequence[Tensor], settings: TextSettings, tokenizer: Path | None
 ) -> list[UserSample]:
-    """The samples in `files` below `folder`, one for each line that is not empty. `tokenizer` is the folder
-    of a token model's tokenizer.json; with it, a tab separates two texts. Raises InputError."""
+    """The samples in `files`, each with its stem: one for each line that is not empty. `tokenizer` is the
+    folder of a token model's tokenizer.json; with it, a tab separates two texts. Raises InputError."""
     lines: list[tuple[str, str, str]] = []  # the name, the location and the text of each
-    for path in files:
-        content = files_given.read_text(path, "the texts", "save them as UTF-8, one a line")
+    for path, stem in files.items():
+        content = read_text(path, "the texts", "save them as UTF-8, one a line")
         check_count(content.count("\n"), path)
         for number, line in enumerate(content.split("\n"), 1):
             if text := line.removesuffix("\r"):
-                lines.append((f"{stem_below(folder, path)}-{number:04d}", f"{path}:{number}", text))
+                lines.append((f"{stem}-{number:04d}", f"{path}:{number}", text))
     if len(inputs) == 1 and inputs[0].dtype == "BYTES":
         (tensor,) = inputs
         shapes = {tensor.name: tuple(1 if length == ANY else length for length in tensor.shape)}
@@ -194,18 +190,18 @@ def read_texts(
         def read(text: str) -> dict[str, Any]:
             return {tensor.name: np.full(shapes[tensor.name], text.encode(), object)}
 
-        return [UserSample(stem, where, shapes, functools.partial(read, text)) for stem, where, text in lines]
+        return [UserSample(name, where, shapes, functools.partial(read, text)) for name, where, text in lines]
     if tokenizer is None or any(tensor.name not in _TOKENIZER_RESULTS for tensor in inputs):
         taken = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in inputs)
         what = f"texts are for a BYTES input, or for {', '.join(_TOKENIZER_RESULTS)}; the model takes {taken}"
         fix = f"name such inputs so, and put {TOKENIZER} beside the model; or give NumPy's files"
-        raise InputError(what, where=files[0], fix=fix)
+        raise InputError(what, where=next(iter(files)), fix=fix)
     encoded = _encode([text for _, _, text in lines], inputs, settings, tokenizer)
     rows = (
         {tensor.name: np.array(_TOKENIZER_RESULTS[tensor.name](tokens), np.int64) for tensor in inputs}
         for tokens in encoded
     )
-    return [in_memory(stem, where, row) for (stem, where, _), row in zip(lines, rows, strict=True)]
+    return [in_memory(name, where, row) for (name, where, _), row in zip(lines, rows, strict=True)]
 
 
 def _encode(
@@ -216,9 +212,9 @@ def _encode(
 
     path = tokenizer / TOKENIZER
     with readable("the tokenizer", path, _EXPORT):
-        encoder = Tokenizer.from_str(files_given.read_text(path, "the tokenizer", _EXPORT))
+        encoder = Tokenizer.from_str(read_text(path, "the tokenizer", _EXPORT))
     config = tokenizer / TOKENIZER_FILES[1]
-    written = files_given.read_json(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
+    written = read_json(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
     truncation, padding = encoder.truncation or {}, encoder.padding

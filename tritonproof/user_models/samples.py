@@ -10,8 +10,7 @@ import numpy as np
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt, is_printable
-from tritonproof.safe_io.arrays import check_row
-from tritonproof.safe_io.files import readable, stem_below
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, readable, size_text
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models import media_files
 from tritonproof.user_models.media_files import SAMPLES_TOML, SUFFIXES
@@ -30,43 +29,20 @@ _BESIDE = ("labels", "answers", CALIBRATION, "readme", "license")
 
 
 def read_samples(
-    folder: Path,
-    inputs: Sequence[Tensor],
-    *,
-    optional: Collection[str] = (),
-    tokenizer: Path | None = None,
-    several: bool = False,
+    folder: Path, inputs: Sequence[Tensor], *, tokenizer: Path | None = None, several: bool = False
 ) -> Samples:
     """The samples in a folder for a model of these inputs; values are read only when needed. The samples
     decide the length of a dimension of -1, the same for all of them (see `sized_inputs`). With `several`,
-    samples of other shapes become `other_shapes` of those of the most frequent shape. An input in `optional`
-    may be absent from all samples, but not from only some. `tokenizer` is the folder of a tokenizer.json, for
+    samples of other shapes become `other_shapes` of those of the most frequent shape. An optional input may
+    be absent from all samples, but not from only some. `tokenizer` is the folder of a tokenizer.json, for
     texts. The files' names name and order the samples. Raises InputError."""
-    with readable("the folder of samples", folder, "check the path in --samples"):
-        files = _files(folder, {tensor.name for tensor in inputs})
-    kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
-    if len(kinds) > 1:
-        what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
-        fix = "keep one kind in a folder; files named labels or answers may lie beside them"
-        raise InputError(what, where=folder, fix=fix)
-    settings = media_files.read_settings(folder, *([folder.parent] if folder.name == CALIBRATION else []))
-    match next(iter(kinds)):
-        case "pictures":
-            samples = media_files.read_pictures(folder, files, inputs, settings.image)
-        case "requests":
-            samples = read_request_files(folder, files, inputs)
-        case "texts":
-            samples = media_files.read_texts(folder, files, inputs, settings.text, tokenizer)
-        case _:
-            samples = read_numpy_files(folder, files, inputs)
-    if not samples:
-        raise InputError("the files have no samples", where=files[0], fix="give at least one")
+    samples = _user_samples(folder, inputs, tokenizer)
     names = {name for sample in samples for name in sample.shapes}
-    present = [entry for entry in inputs if entry.name not in optional or entry.name in names]
+    present = [tensor for tensor in inputs if not tensor.optional or tensor.name in names]
     _check(samples, present)
     by_shape: dict[tuple[tuple[int, ...], ...], list[UserSample]] = {}
-    for entry in samples:
-        by_shape.setdefault(tuple(entry.shapes[tensor.name] for tensor in present), []).append(entry)
+    for sample in samples:
+        by_shape.setdefault(tuple(sample.shapes[tensor.name] for tensor in present), []).append(sample)
     if len(by_shape) > 1 and not several:
         descriptions = [
             f"{' and '.join(map(shape_text, shapes))} in {group[0].where}"
@@ -94,9 +70,34 @@ def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ..
     )
 
 
-def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
-    """The files of samples below a folder, by name. Raises InputError for none, or for other files."""
-    files = []
+def _user_samples(folder: Path, inputs: Sequence[Tensor], tokenizer: Path | None) -> list[UserSample]:
+    """The samples in a folder, whose files are of one kind. Raises InputError for several kinds, or none."""
+    with readable("the folder of samples", folder, "check the path in --samples"):
+        files = _files(folder, {tensor.name for tensor in inputs})
+    kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
+    if len(kinds) > 1:
+        what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
+        fix = "keep one kind in a folder; files named labels or answers may lie beside them"
+        raise InputError(what, where=folder, fix=fix)
+    settings = media_files.read_settings(folder, *([folder.parent] if folder.name == CALIBRATION else []))
+    match next(iter(kinds)):
+        case "pictures":
+            samples = media_files.read_pictures(folder, files, inputs, settings.image)
+        case "requests":
+            samples = read_request_files(files, inputs)
+        case "texts":
+            samples = media_files.read_texts(files, inputs, settings.text, tokenizer)
+        case _:
+            samples = read_numpy_files(files, inputs)
+    if not samples:
+        raise InputError("the files have no samples", where=next(iter(files)), fix="give at least one")
+    return samples
+
+
+def _files(folder: Path, inputs: Collection[str]) -> dict[Path, str]:
+    """The files of samples below a folder, in the order of their stems: the paths below the folder without
+    suffixes, which name the samples. Raises InputError for none, or for other files."""
+    files = {}
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
     for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs), follow_links=True):
         if _is_beside(path, folder, inputs) or path == folder / SAMPLES_TOML or path.is_dir():
@@ -104,11 +105,11 @@ def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
         if path.suffix.lower() not in _KINDS:
             what = "the file is not of a kind that samples can have"
             raise InputError(what, where=path, fix=f"give {', '.join(_KINDS)}, or move it elsewhere")
-        files.append(path)
+        files[path] = path.relative_to(folder).with_suffix("").as_posix()
     if not files:
         fix = f"put {', '.join(_KINDS)} files there"
         raise InputError("the folder holds no samples", where=folder, fix=fix)
-    return sorted(files, key=lambda path: (stem_below(folder, path), path))
+    return dict(sorted(files.items(), key=lambda entry: entry[::-1]))
 
 
 def _is_beside(path: Path, folder: Path, inputs: Collection[str]) -> bool:
@@ -143,7 +144,10 @@ def _check_shape(sample: UserSample, tensor: Tensor) -> None:
         what = f"the sample is of shape {shape_text(shape)}, and the model takes {shape_text(tensor.shape)}"
         fix = "give rows without the batch, or many in one array, the first axis of which counts them"
         raise InputError(what, where=f"{sample.where}, input {tensor.name}", fix=fix)
-    check_row(tensor.name, shape, tensor.dtype, sample.where)
+    row_bytes = dataclasses.replace(tensor, shape=shape).row_bytes
+    if row_bytes > MAX_REQUEST_BYTES:
+        what = f"a row of the input {tensor.name} takes {size_text(row_bytes)}, and a request less than 2 GiB"
+        raise InputError(what, where=sample.where, fix="give smaller samples, or a model of smaller inputs")
 
 
 def _row_of(values: Any, tensor: Tensor, where: str) -> np.ndarray:

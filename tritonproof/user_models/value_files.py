@@ -15,7 +15,7 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, read_json, readable, stem_below
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, read_json, readable
 from tritonproof.spec import ANY, Tensor, fits
 
 
@@ -44,22 +44,21 @@ def shape_text(shape: Sequence[int]) -> str:
     return excerpt(" x ".join(lengths)) or "a single value"
 
 
-def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
-    """The samples in `files` below `folder`: arrays in folders of the inputs' names, an archive for each
+def read_numpy_files(files: Mapping[Path, str], inputs: Sequence[Tensor]) -> list[UserSample]:
+    """The samples in `files`, each with its stem: arrays in folders of the inputs' names, an archive for each
     sample, or stacks. Raises InputError for a damaged file, or one that belongs to no input."""
     groups: dict[str, dict[str, tuple[Path, str]]] = {}
-    for path in files:
-        for stem, name, member in _arrays_of(path, folder, [tensor.name for tensor in inputs]):
-            if name in groups.setdefault(stem, {}):
-                what = f"two files hold the input {name} of the sample {stem!r}"
+    for path, stem in files.items():
+        for sample_name, name, member in _arrays_of(path, stem, [tensor.name for tensor in inputs]):
+            if name in groups.setdefault(sample_name, {}):
+                what = f"two files hold the input {name} of the sample {sample_name!r}"
                 raise InputError(what, where=path, fix="give each sample a file name of its own")
-            groups[stem][name] = path, member
-    return [sample for stem, group in groups.items() for sample in _in_arrays(stem, group, inputs)]
+            groups[sample_name][name] = path, member
+    return [sample for name, group in groups.items() for sample in _in_arrays(name, group, inputs)]
 
 
-def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _arrays_of(path: Path, stem: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """For each array in a file: the sample's name, the input, and the member of an archive."""
-    stem = stem_below(folder, path)
     if path.suffix.lower() == ".npz":
         members = dict.fromkeys(arrays.members(path))
         unknown = [excerpt(name) for name in members if name not in names]
@@ -91,7 +90,7 @@ def _in_arrays(
     declared = {tensor.name: tensor.shape for tensor in inputs}
     shapes, counts = {}, {}
     for name, (path, member) in group.items():
-        shape = arrays.array_header(path, member).shape
+        shape, _ = arrays.shape_and_bytes(path, member)
         row = declared.get(name, shape)
         if row == (1,) and len(shape) < 2 and shape != (1,):
             shape = (*shape, 1)  # the axis that Triton has for a single number
@@ -140,12 +139,12 @@ class _Values(msgspec.Struct, forbid_unknown_fields=True):
     shape: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_REQUEST_BYTES)], ...] | None = None
 
 
-def read_request_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
-    """The samples in `files` below `folder`. Raises InputError with the location in the file."""
-    return [sample for path in files for sample in _in_requests(path, folder, inputs)]
+def read_request_files(files: Mapping[Path, str], inputs: Sequence[Tensor]) -> list[UserSample]:
+    """The samples in `files`, each with its stem. Raises InputError with the location in the file."""
+    return [sample for path, stem in files.items() for sample in _in_requests(path, stem, inputs)]
 
 
-def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator[UserSample]:
+def _in_requests(path: Path, stem: str, inputs: Sequence[Tensor]) -> Iterator[UserSample]:
     what = "the list of requests, `data`,"
     with readable(what, path, _FIX):
         data = msgspec.convert(read_json(path, what, _FIX), _Requests).data
@@ -156,7 +155,6 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
         else:
             requests.append((f"data[{number}]", entry))
     check_count(len(requests), path)
-    stem = stem_below(folder, path)
     for number, (location, request) in enumerate(requests):
         where = f"{path}, {location}"
         sent = {tensor.name: tensor for tensor in inputs if tensor.name in request}
