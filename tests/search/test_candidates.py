@@ -17,7 +17,6 @@ from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest, measurer
 from tritonproof.search.candidates import SearchGoal, SearchSpace
-from tritonproof.user_models import model_repository
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
@@ -125,11 +124,11 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
 ) -> None:
     own = text_format.Parse(text, ModelConfig())
     config = candidates.apply_variant(own, COMPLETED, wanted)
-    after = model_repository.changed_config_text(text, own, config)
+    after = candidates.changed_config_text(text, own, config)
     (tmp_path / "detector").mkdir()
     if text:
         (tmp_path / "detector" / "config.pbtxt").write_text(text)
-    change = model_repository.config_diff("detector", text, after)
+    change = candidates.config_diff("detector", text, after)
     subprocess.run(["patch", "-p1", "--quiet"], input=change, text=True, cwd=tmp_path, check=True)
 
     patched = (tmp_path / "detector" / "config.pbtxt").read_text()
@@ -151,8 +150,8 @@ def test_own_settings_give_an_empty_diff() -> None:
     text = HEAD + BATCHER + TAIL
     own = text_format.Parse(text, ModelConfig())
     same = candidates.apply_variant(own, COMPLETED, variant(1, "online", 0, 2))
-    assert model_repository.changed_config_text(text, own, same) == text
-    assert model_repository.config_diff("detector", text, text) == ""
+    assert candidates.changed_config_text(text, own, same) == text
+    assert candidates.config_diff("detector", text, text) == ""
 
 
 def test_only_variable_settings_change() -> None:

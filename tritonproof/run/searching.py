@@ -28,7 +28,7 @@ from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.measurer import Measurer
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
-from tritonproof.user_models import model_from_config, model_repository
+from tritonproof.user_models import model_from_config
 
 
 @contextlib.contextmanager
@@ -160,5 +160,5 @@ class RepositorySearch:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_variant(self.own, self.completed, winner)
-        proposed = model_repository.changed_config_text(text, self.own, varied)
-        return proposed, model_repository.config_diff(self.entry.name, text, proposed)
+        proposed = candidates.changed_config_text(text, self.own, varied)
+        return proposed, candidates.config_diff(self.entry.name, text, proposed)

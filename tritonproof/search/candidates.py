@@ -1,7 +1,11 @@
-"""The candidates among which a search within a latency budget chooses, with their load points."""
+"""The candidates among which a search within a latency budget chooses, with their load points; and a
+repository's configuration with a candidate's settings, its text and the change as a diff."""
 
+import contextlib
+import difflib
 import itertools
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -208,3 +212,41 @@ def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: Conf
         else:
             changed.ClearField("dynamic_batching")
     return changed
+
+
+_NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
+"""Strings and comments, whose brackets open nothing."""
+
+
+def changed_config_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
+    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
+    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
+    from google.protobuf import text_format
+
+    if config == wanted:
+        return text
+    kept_lines: list[str] = []
+    depth, is_varied = 0, False
+    for line in text.splitlines(keepends=True):
+        code = _NO_CODE.sub("", line)
+        if depth == 0 and code.strip():
+            is_varied = re.match(r"\s*(instance_group|dynamic_batching)\b", code) is not None
+        depth += sum(map(code.count, "[{")) - sum(map(code.count, "]}"))
+        kept_lines += [] if is_varied and code.strip() else [line]
+    fields = type(wanted)(instance_group=wanted.instance_group)
+    if wanted.HasField("dynamic_batching"):
+        fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
+    changed = "".join(kept_lines).rstrip() + "\n" + str(text_format.MessageToString(fields))
+    with contextlib.suppress(text_format.ParseError):
+        if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
+            return changed
+    return str(text_format.MessageToString(wanted))
+
+
+def config_diff(name: str, before: str, after: str) -> str:
+    """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old_file = f"a/{name}/config.pbtxt" if before else "/dev/null"
+    lines = difflib.unified_diff(old, new, old_file, f"b/{name}/config.pbtxt")
+    cut = "\n\\ No newline at end of file\n"
+    return "".join(line if line.endswith("\n") else line + cut for line in lines)

@@ -1,8 +1,5 @@
-"""Finds the models in a user's repository by their files, and links these, so that nothing writes there; the
-text of a config.pbtxt with other settings, and the change as a diff."""
+"""Finds the models in a user's repository by their files, and links these, so that nothing writes there."""
 
-import contextlib
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -195,41 +192,3 @@ def _link_tree(source: Path, target: Path, parents: tuple[Path, ...] = ()) -> No
             os.link(path.resolve(), target / path.name)  # no library resolves it to another folder
         except OSError:  # as across disks
             (target / path.name).symlink_to(path.resolve())
-
-
-_NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
-"""Strings and comments, whose brackets open nothing."""
-
-
-def changed_config_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
-    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
-    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
-    from google.protobuf import text_format
-
-    if config == wanted:
-        return text
-    kept_lines: list[str] = []
-    depth, is_varied = 0, False
-    for line in text.splitlines(keepends=True):
-        code = _NO_CODE.sub("", line)
-        if depth == 0 and code.strip():
-            is_varied = re.match(r"\s*(instance_group|dynamic_batching)\b", code) is not None
-        depth += sum(map(code.count, "[{")) - sum(map(code.count, "]}"))
-        kept_lines += [] if is_varied and code.strip() else [line]
-    fields = type(wanted)(instance_group=wanted.instance_group)
-    if wanted.HasField("dynamic_batching"):
-        fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
-    changed = "".join(kept_lines).rstrip() + "\n" + str(text_format.MessageToString(fields))
-    with contextlib.suppress(text_format.ParseError):
-        if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
-            return changed
-    return str(text_format.MessageToString(wanted))
-
-
-def config_diff(name: str, before: str, after: str) -> str:
-    """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    old_file = f"a/{name}/config.pbtxt" if before else "/dev/null"
-    lines = difflib.unified_diff(old, new, old_file, f"b/{name}/config.pbtxt")
-    cut = "\n\\ No newline at end of file\n"
-    return "".join(line if line.endswith("\n") else line + cut for line in lines)
