@@ -15,7 +15,7 @@ from tritonproof.base import disk
 from tritonproof.base.errors import InputError
 from tritonproof.data import brats, ljspeech, squad_v1
 from tritonproof.data.images import preprocess
-from tritonproof.frameworks.onnx_networks import read_interface
+from tritonproof.frameworks.onnx_networks import open_network
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "labels.npz": lambda path: read_labels(path, ["a"], ["a"]),
     "labels.npy": lambda path: read_labels(path, ["a"], ["a"]),
     "thresholds.toml": lambda path: read_thresholds("--thresholds", str(path)),
-    "network.onnx": read_interface,
+    "network.onnx": open_network,
     "weights.pt": read_checkpoint,
     "weights.safetensors": read_checkpoint,
     "config.json": read_bert_config,

@@ -1,4 +1,4 @@
-"""A network in an ONNX file: its interface, its files, copies for servers, and running it in process."""
+"""A network in an ONNX file: its inputs, its files, copies for servers, and running it in process."""
 
 import hashlib
 import shutil
@@ -15,7 +15,7 @@ from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
 from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, read_bytes, readable
-from tritonproof.spec import ANY, Arrays, Tensor
+from tritonproof.spec import ANY, Arrays, BatchAxis, Tensor
 
 GRAPH = "model.onnx"
 """Triton's name for a graph beside its weights (onnxruntime_backend r24.10, src/onnxruntime.cc)."""
@@ -47,24 +47,23 @@ class OnnxNetwork:
     """The file of the graph. Weights that lie apart are beside it, under the names that the graph gives."""
     session: Any
     """The onnxruntime.InferenceSession that runs it."""
-    batched: bool = True
-    """Whether the first axis of its tensors is the batch; else it computes one row at a time."""
-
-
-@dataclass(frozen=True)
-class Interface:
-    """What an ONNX file declares about its inputs."""
-
     inputs: tuple[Tensor, ...]
     """The inputs that a caller gives, in the graph's order, their shapes with the batch; -1 is any length."""
     indices: Mapping[str, int]
     """The number of rows of the table that an input of row numbers indexes, by the input's name."""
     has_products: bool
     """Whether the graph has matrix products or convolutions, which are what quantisation speeds up."""
+    batch_axis: BatchAxis
+
+    @property
+    def batched(self) -> bool:
+        """Whether the first axis of its tensors is the batch; else it computes one row at a time."""
+        return self.batch_axis != "none"
 
 
-def read_interface(path: Path) -> Interface:
-    """The interface that a file declares. Raises InputError for other files and unknown types of inputs."""
+def _declared(path: Path) -> tuple[tuple[Tensor, ...], Mapping[str, int], bool]:
+    """The `inputs`, `indices` and `has_products` of the network in a file. Raises InputError for other files,
+    and for unknown types of inputs."""
     model = _model(path)
     graph = model.graph
     weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
@@ -84,7 +83,7 @@ def read_interface(path: Path) -> Interface:
             if rows > 0:
                 picked[name] = min(rows, picked.get(name, rows))
     bodies = (body for part in (graph, *model.functions) for body in _graphs(part))
-    return Interface(inputs, picked, any(node.op_type in PRODUCTS for body in bodies for node in body.node))
+    return inputs, picked, any(node.op_type in PRODUCTS for body in bodies for node in body.node)
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
@@ -255,11 +254,12 @@ def in_one_file(network: OnnxNetwork, path: Path, least_opset: int) -> None:
         ) from error
 
 
-def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
+def open_network(path: Path, batch_axis: BatchAxis = "open") -> OnnxNetwork:
     """The network as ONNX Runtime runs it without any optimisation: the reference for optimised graphs.
-    Raises InputError if ONNX Runtime cannot run the graph."""
+    Raises InputError for other files, and if ONNX Runtime cannot run the graph."""
     import onnxruntime
 
+    declared = _declared(path)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = machine.cores()
@@ -277,7 +277,7 @@ def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
             what = f"the output {value.name} is no tensor but {value.type}, which Triton does not serve"
             fix = "export the network without it, with skl2onnx by options={'zipmap': False}"
             raise InputError(what, where=path, fix=fix)
-    return OnnxNetwork(path, session, batched)
+    return OnnxNetwork(path, session, *declared, batch_axis)
 
 
 def infer(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:

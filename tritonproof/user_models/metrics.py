@@ -1,5 +1,6 @@
-"""The metrics that a user names: top-1 and its like, F1, and the classes of torchmetrics. Each gives every
-sample a score, even F1."""
+"""How the outputs of a user's model are scored. With labels, by a metric that the user names: top-1 and its
+like, F1, or a class of torchmetrics, each of which gives every sample a score, even F1. Without labels, by
+whether it decides as the framework; shapes and values of outputs tell what is a decision."""
 
 import contextlib
 import functools
@@ -14,10 +15,12 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import parse_json, readable, reason
-from tritonproof.spec import Arrays, Metric, Tensor
+from tritonproof.spec import Arrays, Metric, Tensor, Tolerance
 
+_PRECISIONS = ("fp32", "fp16", "int8")
+"""The precisions of an ONNX file."""
 _ScoreSamples = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-"""Takes an output, [samples, ...], the labels, and what `threshold_of` returns; returns scores, [samples]."""
+"""Takes an output, [samples, ...], the labels and `_threshold_of` the output; returns scores, [samples]."""
 
 
 def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
@@ -47,7 +50,7 @@ def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     return of_class.mean() + len(labels) / len(classes) * (2 * is_hit / sizes[right] - losses).sum(axis=1)
 
 
-def class_axis(shape: Sequence[int]) -> int | None:
+def _class_axis(shape: Sequence[int]) -> int | None:
     """The axis of classes in an output of this shape: the second of vectors and pictures, [rows, classes,
     ...], the last of sequences, [rows, positions, classes]; None for single values."""
     if len(shape) < 2:
@@ -56,7 +59,7 @@ def class_axis(shape: Sequence[int]) -> int | None:
     return axis if shape[axis] > 1 else None
 
 
-def threshold_of(framework: np.ndarray) -> float:
+def _threshold_of(framework: np.ndarray) -> float:
     """The number that a single value has to exceed to mean class 1: 0.5 if all values of the framework are
     from 0 to 1, apart from rounding, which is a hundredth in FP16 sums of a thousand; else 0."""
     least, largest = float(framework.min(initial=0)), float(framework.max(initial=0))
@@ -99,7 +102,7 @@ def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
     """The output's axis that the labels lack; None if there is none, or it has length 1."""
     if values.ndim != labels.ndim + 1:
         return None
-    axes = dict.fromkeys((class_axis(values.shape), 1, values.ndim - 1))
+    axes = dict.fromkeys((_class_axis(values.shape), 1, values.ndim - 1))
     possible = [axis for axis in axes if axis is not None and values.shape[axis] > 1]
     return next((axis for axis in possible if tuple(np.delete(values.shape, axis)) == labels.shape), None)
 
@@ -147,7 +150,7 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
     limits = {}
     if floor is not None:
-        limits = dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor"))
+        limits = dict.fromkeys(_PRECISIONS, Limit(floor, "given by --floor"))
     checked = functools.partial(_score, score, output.name, where)
     return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
 
@@ -156,7 +159,7 @@ def _score(
     score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, framework: Arrays
 ) -> np.ndarray:
     try:
-        return np.asarray(score(kept[output], labels, threshold_of(framework[output])), float)
+        return np.asarray(score(kept[output], labels, _threshold_of(framework[output])), float)
     except Exception as error:  # torchmetrics and PyTorch raise many types
         shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
         what = f"the metric does not take the output {shapes}: {reason(error)}"
@@ -214,3 +217,95 @@ def _each(make: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, thr
             # Neither label nor decision has a class to score, for which torchmetrics has no number.
             scores.append(1.0 if by_class and np.isnan(score) else score)
     return np.array(scores)
+
+
+DECISIONS = ""
+"""The key of the decisions beside the outputs: no output has an empty name, by which ONNX leaves one out."""
+_SOME = "some of "
+_MAX_ERROR = 0.1
+"""The largest limit of a row's mean error, whatever that of an element: that of INT8 in such networks."""
+_MAX_KEPT = 4096
+"""The most elements of a row, evenly spaced, for its error; test_conversion and test_accuracy compare all."""
+
+_Decide = Callable[[np.ndarray], np.ndarray]
+"""Turns an output, [rows, ...], into decisions."""
+
+
+def unlabelled_metric(
+    outputs: Arrays, tolerances: Mapping[str, Tolerance]
+) -> tuple[Metric, Callable[[Arrays], Arrays]]:
+    """The metric without labels: agreement with the framework's decisions, or if `outputs`, those of some
+    samples, decide nothing, the mean error. And a function that keeps of a batch's outputs the decisions,
+    [rows, decisions], under the key DECISIONS, and what else the metric needs."""
+    rules = {name: rule for name, values in outputs.items() if (rule := _decided_by(values)) is not None}
+    limits = {}
+    for precision in _PRECISIONS:
+        tolerance = tolerances[precision]
+        most_error = min(tolerance.max_relative_error, np.inf if tolerance.is_given else _MAX_ERROR)
+        limits[precision] = Limit(tolerance.min_agreement if rules else most_error, tolerance.source)
+    if rules:
+        return Metric("agreement", _equal, limits, labelled=False), functools.partial(_decisions, rules)
+    return Metric("mean error", _error, limits, better="lower", labelled=False), _some_elements
+
+
+def _decided_by(values: np.ndarray) -> _Decide | None:
+    """How an output decides, judged by its values for some samples, [samples, ...]; None if it does not. An
+    integer, a text or a truth value is a decision itself. A vector, [rows, classes], decides for its largest
+    value; so does an output of more axes whose values along one axis are probabilities. A number decides by
+    its sign; numbers, and maps of one channel, that are all from 0 to 1 decide by whether they exceed 0.5.
+    Anything else decides nothing: boxes are not classes, and a number near 0 in a map has no sign."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return np.asarray
+    axis = _class_axis(values.shape) if values.ndim < 3 else _axis_of_probabilities(values)
+    if axis is not None:
+        return lambda values: values.argmax(axis=axis)
+    has_one_channel = values.ndim > 2 and 1 in (values.shape[1], values.shape[-1])
+    threshold = _threshold_of(values)
+    if values[:1].size > 1 and not (threshold and has_one_channel):
+        return None
+    return lambda values: values > threshold
+
+
+def _axis_of_probabilities(values: np.ndarray) -> int | None:
+    """The axis along which all values are at least 0 and sum to 1: the last, or the second."""
+    if (values < 0).any():
+        return None
+    for axis in (values.ndim - 1, 1):
+        sums = values.sum(axis=axis, dtype=np.float64)
+        # Half precision rounds a thousand probabilities to a sum that is off by a hundredth.
+        if values.shape[axis] > 1 and (np.abs(sums - 1) <= 1e-2).all():
+            return axis
+    return None
+
+
+def _decisions(rules: Mapping[str, _Decide], outputs: Arrays) -> Arrays:
+    """The decisions of a batch, [rows, decisions]."""
+    rows = len(next(iter(outputs.values())))
+    parts = [rule(outputs[name]).reshape(rows, -1) for name, rule in rules.items()]
+    return {DECISIONS: np.concatenate(parts, axis=1)}
+
+
+def _some_elements(outputs: Arrays) -> Arrays:
+    """No decisions, and some elements of every output of a batch, [rows, elements]."""
+    rows = len(next(iter(outputs.values())))
+    kept = {DECISIONS: np.empty((rows, 0))}
+    for name, values in outputs.items():
+        flat = values.reshape(rows, -1)
+        indices = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], _MAX_KEPT)).astype(int)
+        kept[f"{_SOME}{name}"] = flat[:, indices]
+    return kept
+
+
+def _equal(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
+    return np.asarray((kept[DECISIONS] == framework[DECISIONS]).mean(axis=1), float)
+
+
+def _error(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
+    """The mean difference of each row, [rows], in the worst output: divided by that output's largest
+    magnitude, or by 1 if its values are from 0 to 1."""
+    errors = []
+    for name in (name for name in framework if name.startswith(_SOME)):
+        expected = framework[name].astype(np.float64)
+        magnitude = 1.0 if _threshold_of(expected) else float(np.abs(expected).max())  # 1 for shares of 1
+        errors.append(np.abs(kept[name] - expected).mean(axis=1) / magnitude)
+    return np.asarray(np.max(errors, axis=0))

@@ -1,4 +1,4 @@
-"""Chooses the samples that evaluate a network and calibrate INT8, the user's or generated ones."""
+"""Generated samples, and which of the user's samples evaluate a network and which calibrate INT8."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ def split_samples(
     samples = read_samples(folder, inputs, tokenizer=tokenizer)
     if (folder / CALIBRATION).is_dir():
         calibration = read_samples(folder / CALIBRATION, sized_inputs(inputs, samples), tokenizer=tokenizer)
-        return samples.ids, samples, calibration
+        return samples.ids, samples, calibration if calibrates else None
     if len(samples) < MIN_TO_SPLIT or not calibrates:
         return samples.ids, samples, None
 
