@@ -21,7 +21,7 @@ from tritonproof.host import locks
 from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.preparing import baseline_of
 from tritonproof.run.progress import Progress
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
@@ -35,7 +35,7 @@ from tritonproof.user_models.model_repository import RepositoryEntry
 
 MODEL = toy.repository_model(profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
-Prepare = Callable[[CaseRun], PreparedCase]
+Prepare = Callable[[CaseScope], PreparedCase]
 
 
 @dataclass(eq=False)
@@ -71,7 +71,8 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    described, infer_in_process, scored_samples, requests_note = None, None, None, ""
+    infer_in_process, scored_samples, requests_note = None, None, ""
+    loads_once, backend, called_names, unreported = False, "", (), ()
 
     @property
     def build(self) -> CaseBuild:
@@ -84,10 +85,13 @@ class StandInCase:
     def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)
 
+    def leave_gpu(self) -> None:
+        """Do nothing."""
+
 
 def prepare(**changes: Any) -> Prepare:
     """Prepare the case that a run is asked for, with these changes of its stand-in."""
-    return lambda run: dataclasses.replace(StandInCase(run.requested), **changes)
+    return lambda scope: dataclasses.replace(StandInCase(scope.requested), **changes)
 
 
 def prepare_repository_case(server: Server | None = None, **configuration: Any) -> Prepare:
@@ -95,8 +99,8 @@ def prepare_repository_case(server: Server | None = None, **configuration: Any) 
     config = ModelConfig(**configuration)
     described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
 
-    def prepare_it(run: CaseRun) -> RepositoryCase:
-        case = dataclasses.replace(run.requested, format=AS_IS, precision="")
+    def prepare_it(scope: CaseScope) -> RepositoryCase:
+        case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
         build = CaseBuild(case, Path("m"))
         return RepositoryCase(case, toy.DEPLOYMENT, server or StandInServer(), described, build, accepted)
@@ -117,7 +121,7 @@ def running(
     suite_run = SuiteRun(settings, progress=Progress(write_line), selected_points=points)
     with (
         ModelRun(MODEL, case.target, suite_run) as model_run,
-        CaseRun(case, model_run, how, find_baseline=baseline_of) as run,
+        CaseRun(CaseScope(case, model_run, settings), how, baseline_of) as run,
     ):
         yield run
 

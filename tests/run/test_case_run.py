@@ -22,7 +22,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import case_run
+from tritonproof.run import prepared_case
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
@@ -141,7 +141,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", noting("reference"))
     monkeypatch.setattr(runtime_files, "open_in_process", noting("in process"))
-    monkeypatch.setattr(case_run, "serve", noting("server", contextlib.nullcontext(StandInServer())))
+    monkeypatch.setattr(prepared_case, "serve", noting("server", contextlib.nullcontext(StandInServer())))
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))

@@ -61,7 +61,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """`compared(side(), side())`: a run of a case, and its baseline that is prepared in the other way."""
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
-        monkeypatch.setattr(preparing, "prepare_baseline", lambda _compared, run: other(run))
+        monkeypatch.setattr(preparing, "prepare_baseline", lambda _compared, scope: other(scope))
         points = {"cpu-toy-plain-fp32": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
         return run_of(own, points=points, against=".")
 

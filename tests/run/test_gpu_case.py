@@ -23,7 +23,7 @@ from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import case_run, converted_case, measuring_efficiency
+from tritonproof.run import converted_case, measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -75,7 +75,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE_LOCK", other_machine)
-    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(prepared_case, "serve", serve)
     monkeypatch.setattr(converted_case, "load_build", load_build)
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [sample_records.measured("online", 8, 100.0)]

@@ -13,6 +13,7 @@ from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_c
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
+from tritonproof.run.loader import Loading
 from tritonproof.run.proving import run_gate
 from tritonproof.serve.kinds import ServerProgram
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
@@ -40,7 +41,8 @@ def test_every_kind_of_server_takes_a_repositorys_model(
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
-    loader.loaded = loaded = LoadedAs(toy.ONLINE._replace(scenario="offline"), "onnx", {})
+    loaded = LoadedAs(toy.ONLINE._replace(scenario="offline"), "onnx", {})
+    loader.loading = Loading(loaded)
     assert [loader.put_under_load(), loader.put_under_load()] == [True, False]
     loader.reload()
     again = replace(loaded, backend="python", first_answer=None)

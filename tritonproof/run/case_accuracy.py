@@ -2,27 +2,23 @@
 
 import functools
 import math
-from collections.abc import Callable
 
 from tritonproof.accuracy import ledger, stages
 from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits
 from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import AccuracyError
 from tritonproof.record.schema import Conversion
-from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import once, once_sharing_machine
-from tritonproof.run.prepared_case import PreparedCase
-from tritonproof.spec import NetworkModel
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 
 
 class CaseAccuracy:
     """What a prepared case's answers are compared with, and how far they may differ, found when asked for."""
 
-    def __init__(self, prepared: PreparedCase, model_run: ModelRun, say: Callable[[str, str], None]) -> None:
-        """`say` shows an activity of the case and its detail in the progress."""
-        self.prepared, self.model_run, self.say = prepared, model_run, say
-        self.case, self.samples = prepared.case, prepared.samples
-        self.hold_machine = model_run.hold_machine
+    def __init__(self, prepared: PreparedCase, scope: CaseScope) -> None:
+        self.prepared, self.model_run, self.say = prepared, scope.model_run, scope.say
+        self.case, self.samples, self.settings = prepared.case, prepared.samples, scope.settings
+        self.hold_machine = scope.model_run.hold_machine
 
     def error(self, what: str, *, where: object = None) -> AccuracyError:
         """The error for wrong answers; on made-up inputs, it says, even a right model may be unstable."""
@@ -62,9 +58,9 @@ class CaseAccuracy:
     @once
     def why_no_score(self) -> str | None:
         """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
-        model, settings = self.case.model, self.model_run.suite_run.settings
-        if not isinstance(model, NetworkModel):
+        if self.case.model.from_repository:
             return None
+        model, settings = self.case.network_model, self.settings
         framework_model, has_dataset = self.model_run.framework_model_on_cpu, model.name in settings.dataset
         reason = ledger.why_no_score(model, framework_model, self.samples, has_dataset=has_dataset)
         settings.thresholds.check_measured(self.case, reason)

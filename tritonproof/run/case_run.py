@@ -2,11 +2,9 @@
 the length of a block. Other modules have functions that take a run, such as `measure_point`."""
 
 import contextlib
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
 from tritonproof.accuracy.outputs import why_undeclared
@@ -21,14 +19,10 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
 from tritonproof.run.case_accuracy import CaseAccuracy
 from tritonproof.run.loader import Loader
-from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
-from tritonproof.run.prepared_case import PreparedCase
-from tritonproof.serve.launch import serve
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import ServerSetup
 from tritonproof.settings.case_settings import load_points
-from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Samples
 
 
@@ -46,8 +40,8 @@ class BaselineResult(NamedTuple):
     comparison: schema.BaselineComparison
 
 
-def _ended(run: "CaseRun") -> NoReturn:
-    raise RuntimeError(f"{run.label}: the block of this run has ended")
+def _ended(scope: CaseScope) -> NoReturn:
+    raise RuntimeError(f"{scope.label}: the block of this run has ended")
 
 
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
@@ -56,21 +50,16 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def __init__(
         self,
-        requested: Case,
-        model_run: ModelRun,
-        prepare: Callable[["CaseRun"], PreparedCase],
-        role: Literal["", "baseline", "reference"] = "",
-        settings: Settings | None = None,
+        scope: CaseScope,
+        prepare: Callable[[CaseScope], PreparedCase],
         find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
     ) -> None:
-        """`requested` is the case as it was selected. `prepare` is called when a step first needs the case,
-        and completes it: only a server tells what inputs a model of --repository has. `role` says what
-        another run needs this one for, if one does. `settings` replace the suite's, as for another Triton."""
-        self.requested, self.role, self.model_run = requested, role, model_run
-        self.suite_run, self.progress = model_run.suite_run, model_run.suite_run.progress
-        self.settings = settings or model_run.suite_run.settings
-        self.hold_machine = model_run.hold_machine
-        self.stack = contextlib.ExitStack()
+        """`prepare` is called when a step first needs the case, and completes it: only a server tells what
+        inputs a model of --repository has."""
+        self.scope, self.requested, self.settings = scope, scope.requested, scope.settings
+        self.label, self.say, self.stack = scope.label, scope.say, scope.stack
+        self.model_run, self.hold_machine = scope.model_run, scope.model_run.hold_machine
+        self.suite_run, self.progress = scope.model_run.suite_run, scope.model_run.suite_run.progress
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
@@ -83,38 +72,18 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self._prepare = _ended
         self.stack.__exit__(*error)
 
-    @property
-    def label(self) -> str:
-        """The run's name in progress and errors."""
-        if self.role == "baseline":
-            return f"{self.requested} against {self.settings.baseline}"
-        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
-
-    def say(self, activity: str, detail: str = "") -> None:
-        self.progress.say(f"{self.label}: {activity}", detail)
-
-    @contextlib.contextmanager
-    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
-        """A Triton for this run with the models below `repository`; `more` goes to its `ServerSetup`."""
-        case, settings = self.requested, self.settings
-        name = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
-        log = settings.results / case.target.name / name
-        setup = ServerSetup(repository, log, case.target.device, settings.shared_memory, **more)
-        with serve(settings.triton, setup, self.say) as server:
-            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
-
     @once
     def prepared(self) -> PreparedCase:
         """The case, converted or served from its repository, as the run's role asks for."""
-        return self._prepare(self)
+        return self._prepare(self.scope)
 
     @once
     def loader(self) -> Loader:
-        return Loader(self.prepared, self.model_run, self.settings, self.stack)
+        return Loader(self.prepared, self.scope)
 
     @once
     def accuracy(self) -> CaseAccuracy:
-        return CaseAccuracy(self.prepared, self.model_run, self.say)
+        return CaseAccuracy(self.prepared, self.scope)
 
     @property
     def case(self) -> Case:

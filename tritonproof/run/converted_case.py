@@ -15,9 +15,8 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import ConfigVariant, Deployment, Start
-from tritonproof.run.case_run import CaseRun
-from tritonproof.run.once import once
-from tritonproof.run.prepared_case import time_request
+from tritonproof.run.once import forget, once
+from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.launch import native_backend
 from tritonproof.serve.loading import check_supported, load_build, load_folder
 from tritonproof.serve.server import Server
@@ -39,54 +38,54 @@ Triton allocates unpinned memory for each request, which is slow; nnU-Net's four
 class ConvertedCase:
     """A `PreparedCase` that the suite converts and loads into a Triton that it has started."""
 
-    run: CaseRun
+    scope: CaseScope
     building: contextlib.AbstractContextManager[CaseBuild]
     """Yields the build, which exists for the length of the block."""
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
 
-    described, requests_note = None, ""
+    loads_once, backend, called_names, unreported, requests_note = False, "", (), (), ""
 
     @property
     def case(self) -> Case:
-        return self.run.requested
+        return self.scope.requested
 
     @property
     def samples(self) -> Samples:
-        return self.run.model_run.samples
+        return self.scope.model_run.samples
 
     scored_samples = samples
 
     @property
     def deployment(self) -> Deployment:
-        return deployment_of(self.case, self.run.settings)
+        return deployment_of(self.case, self.scope.settings)
 
     @once
     def build(self) -> CaseBuild:
-        return self.run.stack.enter_context(self.building)
+        return self.scope.stack.enter_context(self.building)
 
     @once
     def server(self) -> Server:
         """The Triton of the case. The model is built first, as a server without its model repository ends."""
-        run, deployment = self.run, self.deployment
-        triton = run.open_server(
+        scope, deployment = self.scope, self.deployment
+        triton = scope.open_server(
             self.build.folder.parent,
-            variables=server_variables(run.settings.triton, self.case, deployment),
+            variables=server_variables(scope.settings.triton, self.case, deployment),
             options=pool_options(self.case, deployment, self.case.gpus),
         )
-        with run.hold_machine(exclusive=False):
-            return run.stack.enter_context(triton)
+        with scope.model_run.hold_machine(exclusive=False):
+            return scope.stack.enter_context(triton)
 
     @once
     def infer_in_process(self) -> Callable[[Arrays], Arrays]:
         engines = runtime_files.engine_folder(self.build.case, self.build.facts.digest)
-        with self.run.hold_machine(exclusive=False):
+        with self.scope.model_run.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
     def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
-        self.run.say(f"load into Triton ({variant.scenario})")
-        with self.run.hold_machine(exclusive=False):
+        self.scope.say(f"load into Triton ({variant.scenario})")
+        with self.scope.model_run.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load_anew(variant)
             loading_s = time.monotonic() - started
@@ -101,6 +100,9 @@ class ConvertedCase:
         of_scenario = baseline_builds.for_scenario(config, self.case, variant.scenario)
         load_folder(self.server, self.build.folder, of_scenario)
         return str(config.backend or config.platform)
+
+    def leave_gpu(self) -> None:
+        forget(self, "infer_in_process")
 
 
 def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Mapping[str, str]:
@@ -132,26 +134,26 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
 
 
 @contextlib.contextmanager
-def converted_build(run: CaseRun) -> Iterator[CaseBuild]:
+def converted_build(scope: CaseScope) -> Iterator[CaseBuild]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
     build, since it converts with the packages for GPUs."""
-    case, settings = run.requested, run.settings
+    case, settings, model_run = scope.requested, scope.settings, scope.model_run
     is_here = runs_here(case.target)
     with contextlib.ExitStack() as stack:
         if not is_here:
             folder = stack.enter_context(scratch_folder("conversion"))
             settings = dataclasses.replace(settings, model_repos=folder)
-        with run.hold_machine(exclusive=False):
-            run.say("convert")
+        with model_run.hold_machine(exclusive=False):
+            scope.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, run.model_run.framework_model_on_cpu, settings, run.say, device=device)
+            build = build_case(case, model_run.framework_model_on_cpu, settings, scope.say, device=device)
         size, took = SIZE.text(build.facts.size_mib), DURATION.text(build.facts.build_time_s)
         if is_here:
-            run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(private_copy(build, on_progress=run.say))
+            scope.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
+            build = stack.enter_context(private_copy(build, on_progress=scope.say))
         else:
-            run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
+            scope.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
 
 

@@ -24,6 +24,7 @@ from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scena
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.prepared_case import time_request
+from tritonproof.run.repository_case import repository_case
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
@@ -37,8 +38,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 @contextlib.contextmanager
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
-    described = run.prepared.described
-    check_measurable(run.server, described.unreported if described else ())
+    check_measurable(run.server, run.prepared.unreported)
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
@@ -95,9 +95,8 @@ def _measure_states(
     run: CaseRun, states: Sequence[PointState], save: Save, run_pass: RunPass, audit: Audit
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
-    baseline, described = run.baseline, run.prepared.described
+    baseline = run.baseline
     plan = run.settings.plan(compared=baseline is not None)
-    called_names = described.called_names if described else ()
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
     def with_latency_verdict(result: PointResult) -> PointResult:
@@ -109,7 +108,7 @@ def _measure_states(
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting_calls(run_pass, called_names)),
+        run_pass=verifying(counting_calls(run_pass, run.prepared.called_names)),
         on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
@@ -144,10 +143,9 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> P
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after loading a model of --repository with the requests after it."""
-    described = run.prepared.described
-    assert described is not None
     run.loader.check_may_reload()
-    batch = warmup_batch(described.config, run.samples.read([0]))
+    config = repository_case(run.prepared).described.config
+    batch = warmup_batch(config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

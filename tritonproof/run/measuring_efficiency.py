@@ -20,6 +20,7 @@ from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import prepare_to_measure
 from tritonproof.run.model_run import Reference
+from tritonproof.run.prepared_case import CaseScope
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -168,8 +169,9 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
     used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
+    scope = CaseScope(case, run.model_run, settings, "reference")
     prepare_reference = functools.partial(ConvertedCase, building=used)
-    reference_run = stack.enter_context(CaseRun(case, run.model_run, prepare_reference, "reference"))
+    reference_run = stack.enter_context(CaseRun(scope, prepare_reference))
     reference_run.loader.ensure_loaded(best.point.scenario)
     server, put_under_load = reference_run.server, reference_run.loader.put_under_load
     return Reference(case, build.facts.digest, server, put_under_load, best)

@@ -15,7 +15,7 @@ from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint, PointResult
 from tritonproof.run.available_models import AvailableModels
-from tritonproof.run.once import once, once_sharing_machine
+from tritonproof.run.once import forget, once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import model_deployment, samples_of
@@ -102,6 +102,10 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def framework_model_on_target(self) -> FrameworkModel:
         """The framework's model that converted models are compared with, on the target's kind of device."""
         return stages.framework_model_on(self.target.device, self.network_model, self.framework_model_on_cpu)
+
+    def leave_gpu(self) -> None:
+        """Free the GPU memory of the framework's model, which moves there again on use."""
+        forget(self, "framework_model_on_target")
 
     @once_sharing_machine
     def samples(self) -> Samples:

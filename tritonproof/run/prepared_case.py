@@ -1,19 +1,83 @@
-"""What a run asks of its prepared case, be it converted or of a repository."""
+"""What a case is prepared from, and what a run asks of it then, be it converted or of a repository."""
 
+import contextlib
+import dataclasses
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
 from tritonproof.record.schema import ConfigVariant, Deployment, Start
-from tritonproof.serve.described_model import DescribedModel
+from tritonproof.run.model_run import ModelRun
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSetup
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
+
+
+@dataclass(frozen=True, eq=False)
+class CaseScope:
+    """What a case is prepared from: the case as it was selected, its settings, and what ends with its run."""
+
+    requested: Case
+    model_run: ModelRun
+    settings: Settings
+    """The suite's, or for a baseline those with another server or repository."""
+    role: Literal["", "baseline", "reference"] = ""
+    """What another run needs this one for, if one does."""
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    @property
+    def label(self) -> str:
+        """The run's name in progress and errors."""
+        if self.role == "baseline":
+            return f"{self.requested} against {self.settings.baseline}"
+        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
+
+    def say(self, activity: str, detail: str = "") -> None:
+        self.model_run.suite_run.progress.say(f"{self.label}: {activity}", detail)
+
+    def note(self, text: str) -> None:
+        self.model_run.suite_run.progress.note(text)
+
+    @contextlib.contextmanager
+    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
+        """A Triton for this run with the models below `repository`; `more` goes to its `ServerSetup`."""
+        case, settings = self.requested, self.settings
+        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
+        setup = ServerSetup(
+            repository,
+            settings.results / case.target.name / log,
+            device=case.target.device,
+            shared_memory=settings.shared_memory,
+            **more,
+        )
+        with serve(settings.triton, setup, self.say) as server:
+            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
 
 class PreparedCase(Protocol):
     """A case with its build and server: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
+
+    @property
+    def loads_once(self) -> bool:
+        """Whether one loading, since the case was prepared, serves both scenarios."""
+
+    @property
+    def backend(self) -> str:
+        """The backend that serves the case since it was prepared; empty for a conversion."""
+
+    @property
+    def called_names(self) -> Sequence[str]:
+        """The models that it calls; none of a conversion."""
+
+    @property
+    def unreported(self) -> Sequence[str]:
+        """What its server does not report of it; nothing of a conversion."""
 
     @property
     def case(self) -> Case:
@@ -48,17 +112,15 @@ class PreparedCase(Protocol):
         """The converted artifact in this process: from inputs by name, [rows, ...] each, the outputs, which
         its server must give too. None for a model of --repository."""
 
-    @property
-    def described(self) -> DescribedModel | None:
-        """The model as its server describes it; None for a conversion, which calls no other model, and whose
-        server reports everything."""
-
     def load_anew(self, variant: ConfigVariant) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
     def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
         """Load a conversion as a variant; a repository's model is loaded since the case was prepared. Returns
         how the model is loaded, and how long loading it and its first request took."""
+
+    def leave_gpu(self) -> None:
+        """Free the GPU memory of `infer_in_process`, which reopens on use."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

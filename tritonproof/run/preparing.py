@@ -10,8 +10,8 @@ from tritonproof.build.builds import CaseBuild, snapshot
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase, converted_build
 from tritonproof.run.model_run import ModelRun
-from tritonproof.run.prepared_case import PreparedCase
-from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
@@ -19,14 +19,14 @@ from tritonproof.user_models import model_from_config
 
 def run_of_case(case: Case, model_run: ModelRun) -> CaseRun:
     """The run of a case itself, with that of its baseline."""
-    return CaseRun(case, model_run, prepare_own, find_baseline=baseline_of)
+    return CaseRun(CaseScope(case, model_run, model_run.suite_run.settings), prepare_own, baseline_of)
 
 
-def prepare_own(run: CaseRun) -> PreparedCase:
-    if run.requested.model.from_repository:
-        entries = run.suite_run.models.repository_entries
-        return run.stack.enter_context(serve_repository_case(run, entries))
-    return ConvertedCase(run, converted_build(run))
+def prepare_own(scope: CaseScope) -> PreparedCase:
+    if scope.requested.model.from_repository:
+        entries = scope.model_run.suite_run.models.repository_entries
+        return scope.stack.enter_context(serve_repository_case(scope, entries))
+    return ConvertedCase(scope, converted_build(scope))
 
 
 def baseline_of(run: CaseRun) -> CaseRun | None:
@@ -44,37 +44,37 @@ def baseline_of(run: CaseRun) -> CaseRun | None:
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
         case = dataclasses.replace(case, model=model)
     prepare = functools.partial(prepare_baseline, run.prepared)
-    return CaseRun(case, run.model_run, prepare, "baseline", settings)
+    return CaseRun(CaseScope(case, run.model_run, settings, "baseline"), prepare)
 
 
-def prepare_baseline(compared: PreparedCase, run: CaseRun) -> PreparedCase:
+def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:
     """Prepare the baseline of the `compared` case: another build or repository, or the same one on another
     Triton. Models of repositories get the samples of the compared case."""
-    against, available = run.settings.against, run.suite_run.models
-    if isinstance(compared, RepositoryCase):
+    against, available = scope.settings.against, scope.model_run.suite_run.models
+    if compared.case.model.from_repository:
         entries = available.repository_entries if against is None else available.baseline_entries
-        return run.stack.enter_context(serve_repository_case(run, entries, compared.samples))
-    building = contextlib.nullcontext(compared.build) if against is None else _build(run, against)
-    return ConvertedCase(run, building, keeps_config=against is not None)
+        return scope.stack.enter_context(serve_repository_case(scope, entries, compared.samples))
+    building = contextlib.nullcontext(compared.build) if against is None else _build(scope, against)
+    return ConvertedCase(scope, building, keeps_config=against is not None)
 
 
 @contextlib.contextmanager
-def _build(run: CaseRun, against: baseline_builds.AgainstSpec) -> Iterator[CaseBuild]:
+def _build(scope: CaseScope, against: baseline_builds.AgainstSpec) -> Iterator[CaseBuild]:
     """The case's baseline in its own model repository: an existing build, or one that its own checkout makes.
     Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
-    case = run.requested
+    case = scope.requested
     with contextlib.ExitStack() as stack:
         if against.kind == "folder":
             folder = baseline_builds.find_build(against, case)
             baseline_builds.check_unchanged(against, folder)
         else:
             if (checkout := against.folder) is None:
-                run.say("get the commit's files")
-                cache = run.settings.model_repos / ".against"
-                checkout = baseline_builds.export_commit(against, cache, on_progress=run.say)
-            options = run.settings.command_line("checkout", case.model.name)
-            built = baseline_builds.build_in_checkout(checkout, against, case, options, run.say)
-            run.progress.note(f"{run.label}: built in {built}")
-            folder = stack.enter_context(snapshot(built, on_progress=run.say))
+                scope.say("get the commit's files")
+                cache = scope.settings.model_repos / ".against"
+                checkout = baseline_builds.export_commit(against, cache, on_progress=scope.say)
+            options = scope.settings.command_line("checkout", case.model.name)
+            built = baseline_builds.build_in_checkout(checkout, against, case, options, scope.say)
+            scope.note(f"{scope.label}: built in {built}")
+            folder = stack.enter_context(snapshot(built, on_progress=scope.say))
             baseline_builds.check_unchanged(against, folder, built)
         yield CaseBuild(case, folder)

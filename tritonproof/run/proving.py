@@ -18,6 +18,7 @@ from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.repository_case import repository_case
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
@@ -46,9 +47,9 @@ def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, Sa
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
-    described = run.prepared.described
-    if described is None or run.case.model.takes_single_requests:
+    if not run.case.model.from_repository or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
+    described = repository_case(run.prepared).described
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
         called = (entry.config for entry in described.called if entry.config is not None)
@@ -74,12 +75,12 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
 def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     """The finding of a gate such as "batches", whose check takes a `GateContext` alone."""
     run.say("answers without labels", name)
-    gate, described = GATES[name], run.prepared.described
+    gate = GATES[name]
     assert gate.check is not None, "a function of its own proves this gate"
     with run.hold_machine(exclusive=False):
         context = run.gate_context  # before a reload, as it has the answers given alone
         loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-        if gate.needs_configuration and described and "configuration" in described.unreported:
+        if gate.needs_configuration and "configuration" in run.prepared.unreported:
             raise NotAvailableError("the server does not give the configuration and its largest batch")
         return gate.check(dataclasses.replace(context, loaded=loaded))
 
@@ -88,7 +89,7 @@ def _reload(run: CaseRun) -> LoadedAs:
     """Load the case again: a converted one for offline, after it was loaded for online."""
     run.loader.check_may_reload()
     run.loader.ensure_loaded("offline")
-    if run.case.model.from_repository:  # both scenarios load it in the same way
+    if run.prepared.loads_once:
         run.loader.reload()
     return run.loader.ensure_loaded("offline")
 

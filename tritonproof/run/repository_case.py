@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Start
 from tritonproof.run.available_models import labelled_samples
-from tritonproof.run.case_run import CaseRun
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
@@ -64,7 +64,19 @@ class RepositoryCase:
     accepted_samples: AcceptedSamples
     scored_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
-    infer_in_process = None
+    loads_once, infer_in_process = True, None
+
+    @property
+    def backend(self) -> str:
+        return self.described.backend
+
+    @property
+    def called_names(self) -> Sequence[str]:
+        return self.described.called_names
+
+    @property
+    def unreported(self) -> Sequence[str]:
+        return self.described.unreported
 
     @property
     def samples(self) -> Samples:
@@ -94,16 +106,25 @@ class RepositoryCase:
     def load_anew(self, _variant: ConfigVariant) -> str:
         assert self.described.entry.folder is not None
         load_folder(self.server, self.described.entry.folder)
-        return self.described.backend
+        return self.backend
+
+    def leave_gpu(self) -> None:
+        """Do nothing: this process has no model of it."""
+
+
+def repository_case(prepared: PreparedCase) -> RepositoryCase:
+    """The prepared case, which must be one of --repository, with all that its server says of it."""
+    assert isinstance(prepared, RepositoryCase)
+    return prepared
 
 
 @contextlib.contextmanager
 def serve_repository_case(
-    run: CaseRun, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
+    scope: CaseScope, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
     """The case, served, after its first answer. `entries` are its repository's models by name, which it may
     call. A baseline gets the `shared_samples` of its case, without labels; others what the settings give."""
-    case, settings, name = run.requested, run.settings, run.requested.model.name
+    case, settings, name = scope.requested, scope.settings, scope.requested.model.name
     if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
         fix = f"add the model, or leave it out of the comparison: -k 'not {name}'"
@@ -119,13 +140,13 @@ def serve_repository_case(
             repository = scratch / "models"
             repository.mkdir()
             link_repository(entries.values(), repository)
-        server = stack.enter_context(run.open_server(repository, auto_complete=True))
-        run.say("load into Triton as it is")
-        with run.hold_machine(exclusive=False):
+        server = stack.enter_context(scope.open_server(repository, auto_complete=True))
+        scope.say("load into Triton as it is")
+        with scope.model_run.hold_machine(exclusive=False):
             model, described, accepted_samples = _describe_and_ask(
-                run, server, entries, labels, shared_samples
+                scope, server, entries, labels, shared_samples
             )
-        run.progress.note(f"{run.label}: {described}; requests: {accepted_samples.source}")
+        scope.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -138,7 +159,7 @@ def serve_repository_case(
 
 
 def _describe_and_ask(
-    run: CaseRun,
+    scope: CaseScope,
     server: Server,
     entries: Mapping[str, RepositoryEntry],
     labels: LabelOptions | None,
@@ -146,10 +167,10 @@ def _describe_and_ask(
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
     """Load a model of a repository and send its first request. Returns the model as its server completed it,
     the server's description of it, and the samples that it accepts."""
-    requested, name = run.requested.model, run.requested.model.name
+    requested, name = scope.requested.model, scope.requested.model.name
 
     def user_samples(model: Model) -> Samples | None:
-        folder = run.settings.samples.by_model(entries).get(name)
+        folder = scope.settings.samples.by_model(entries).get(name)
         if folder is None or not model.inputs:
             return None
         return read_samples(folder, model.inputs, several=labels is None and model.takes_single_requests)
@@ -157,14 +178,14 @@ def _describe_and_ask(
     samples = shared_samples
     if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs
         samples = samples or user_samples(requested)  # refused before anything is loaded
-    described = load_and_describe(server, entries[name], entries, run.requested.gpus)
+    described = load_and_describe(server, entries[name], entries, scope.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     if shared_samples is not None:
         if others := other_inputs(model, shared_samples):
-            what = f"{run.label} takes other inputs: {', '.join(others)}"
-            raise AccuracyError(what, where=run.requested)
+            what = f"{scope.label} takes other inputs: {', '.join(others)}"
+            raise AccuracyError(what, where=scope.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
     source = "the samples that were given" if shared_samples is None else "those of the case that is compared"

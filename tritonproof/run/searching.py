@@ -22,11 +22,11 @@ from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
+from tritonproof.run.repository_case import repository_case
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.measurer import Measurer
-from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config
 
@@ -37,9 +37,8 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    described = run.prepared.described
     searched: ConvertedSearch | RepositorySearch
-    searched = ConvertedSearch(run) if described is None else RepositorySearch(run, described)
+    searched = RepositorySearch(run) if run.case.model.from_repository else ConvertedSearch(run)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
@@ -107,7 +106,8 @@ class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun, described: DescribedModel) -> None:
+    def __init__(self, run: CaseRun) -> None:
+        described = repository_case(run.prepared).described
         self.run, self.entry = run, described.entry
         if self.entry.is_ensemble:
             what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
@@ -143,7 +143,7 @@ class RepositorySearch:
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         joins_requests = own.joins_requests or variant.joins_requests
         loaded = LoadedAs(variant, own.backend, joins_requests=joins_requests)
-        if not loader.lacks_own_config or loader.loaded != loaded:
+        if loader.loading.by_own_config or loader.loaded != loaded:
             with loader.changing_to(loaded):
                 config = candidates.apply_variant(self.completed, self.completed, variant)
                 load_folder(self.run.server, self.folder, config)
