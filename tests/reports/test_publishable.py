@@ -121,10 +121,9 @@ def test_missed_limit_looks_unlike_what_missed_it() -> None:
 
 
 def test_reason_that_stopped_several_steps_is_said_once() -> None:
-    failures = [
-        sample_records.step_failure(step=step) for step in ("accuracy", "batches", "batches", "reload")
-    ]
-    why = publishable(planted(failures=tuple(failures))).why_no_speed
+    steps = ("accuracy", "batches", "batches", "reload")
+    failures = tuple(sample_records.step_failure(step=step) for step in steps)
+    why = publishable(planted(failures=failures)).why_no_speed
     assert why.count(failures[0].message) == 1
     assert "accuracy, batches, reload failed: " in why
 
