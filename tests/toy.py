@@ -30,20 +30,7 @@ from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
 from tritonproof.record import schema
 from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
-from tritonproof.spec import (
-    Arrays,
-    Case,
-    Format,
-    FrameworkModel,
-    Metric,
-    Model,
-    NativeBackend,
-    NetworkModel,
-    Runtime,
-    Samples,
-    Target,
-    Tensor,
-)
+from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, NetworkModel, Samples, Tensor
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -146,19 +133,19 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
         raise NotImplementedError
 
     tolerance = tolerance or spec.Tolerance(0.01, 0.95, "chosen")
-    format_ = Format(
+    format_ = spec.Format(
         name="plain",
         label="plain",
         library="none",
         artifact="model.npy",
-        backend=NativeBackend(name="none"),
-        runtime=Runtime(file="none.py"),
+        backend=spec.NativeBackend(name="none"),
+        runtime=spec.Runtime(file="none.py"),
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
         tolerances=dict.fromkeys(("fp32", "fp16", "bf16", "int8"), tolerance),
         packages=(),
     )
-    return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
+    return Case(spec.Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
 
 
 def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
@@ -170,7 +157,7 @@ def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
         inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
         outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
     )
-    backend = NativeBackend(name="onnxruntime")
+    backend = spec.NativeBackend(name="onnxruntime")
     raw = dataclasses.replace(case().format, name="raw", artifact="model.bin", backend=backend)
     in_raw = Case(CPU, four_numbers, raw, None, "fp32")
     folder = root / str(in_raw)

@@ -277,9 +277,7 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
     assert [entry.tells_apart for entry in entries] == [True, True, False, False, False]
     expected = expect(IDS, {"OUT": TEXTS})
     assert expected.tells_apart(1e-6)
-    assert "_has_various_integers" in vars(expected), (
-        "kept: masks of 64 samples take longer than comparing an answer"
-    )
+    assert "_has_various_integers" in vars(expected), "kept: for 64 masks it takes longer than an answer"
 
 
 def test_merged_comparisons_have_the_worst_of_all() -> None:

@@ -25,15 +25,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion, OutputDifference
 from tritonproof.reports.correctness_text import conversion_failure
-from tritonproof.spec import (
-    Arrays,
-    Case,
-    FrameworkModel,
-    NetworkModel,
-    Samples,
-    Tensor,
-    Tolerance,
-)
+from tritonproof.spec import Arrays, Case, FrameworkModel, NetworkModel, Samples, Tensor, Tolerance
 
 MODELS = {model.name: model for model in all_models()}
 BERT, SPEECH, DIGITS = (MODELS[f"{name}-micro"] for name in ("bert-dist4l", "fastpitch", "resnet50"))

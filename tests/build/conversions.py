@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tritonproof.build import builds
 from tritonproof.build.builds import CaseBuild
 from tritonproof.formats.onnx import ONNX
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
-from tritonproof.spec import Case, ConversionJob, FrameworkModel, Samples
+from tritonproof.spec import Case, ConversionJob, FrameworkModel
 
 UP_TO_32 = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = FrameworkModel(network=None, weights_source="test", digest="w1", trained=True)
@@ -33,11 +35,8 @@ def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion
     return convert
 
 
-def no_samples(split: str) -> Samples:
-    raise AssertionError(f"the conversion does not ask for the {split} samples")
-
-
 def build(
     case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = UP_TO_32
 ) -> CaseBuild:
-    return builds.build(case, weights, deployment, root, native=False, samples=no_samples)
+    # None of these conversions asks for samples.
+    return builds.build(case, weights, deployment, root, native=False, samples=pytest.fail)

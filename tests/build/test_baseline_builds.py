@@ -21,9 +21,8 @@ def built(tmp_path: Path) -> CaseBuild:
 def test_other_build_may_be_repository_target_or_case_folder(built: CaseBuild, tmp_path: Path) -> None:
     models = tmp_path / "models"
     for folder in (models, models / "cpu", built.folder):
-        assert (
-            baseline_builds.find_build(baseline_builds.parse_against(str(folder)), built.case) == built.folder
-        )
+        against = baseline_builds.parse_against(str(folder))
+        assert baseline_builds.find_build(against, built.case) == built.folder
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match="cpu-toy-raw-fp32"):

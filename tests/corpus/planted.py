@@ -163,8 +163,8 @@ UNDER_LOAD = [
 """Models under load: faults that only thousands of requests show, and models whose speed is shown."""
 
 
-def write(root: Path, planted: Planted) -> Path:
-    """Put a model into a repository; returns its folder."""
+def write(root: Path, planted: Planted) -> None:
+    """Put a model into a repository."""
     folder = root / planted.name
     (folder / "1").mkdir(parents=True)
     shutil.copyfile(_MODEL, folder / "1" / "model.py")
@@ -183,7 +183,6 @@ def write(root: Path, planted: Planted) -> Path:
     for name, text in parameters.items():
         lines.append(f'parameters {{ key: "{name}" value {{ string_value: "{text}" }} }}')
     (folder / "config.pbtxt").write_text("\n".join(lines))
-    return folder
 
 
 def write_samples(folder: Path, kind: str) -> Path:

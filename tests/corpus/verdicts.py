@@ -64,7 +64,6 @@ class Found:
 class Run:
     """A run of the suite that has ended."""
 
-    status: int
     text: str
     models: dict[str, Found]
     """Its findings of each model, by the model's name."""
@@ -83,7 +82,7 @@ def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
     done = suite(*words, repos=folder / "built", results=folder / "results")
     (folder / "output.txt").write_text(done.text)
     assert xml.exists(), done.text
-    return Run(done.status, done.text, found_in(folder, format_))
+    return Run(done.text, found_in(folder, format_))
 
 
 def found_in(folder: Path, format_: str) -> dict[str, Found]:

@@ -2,13 +2,12 @@
 
 import configparser
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 import pytest
 
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
-from tests.helpers import ROOT, environments, present, project_file
+from tests.helpers import ROOT, cells, environments, present, project_file
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
@@ -26,18 +25,13 @@ EXTRAS = {
 }
 
 
-def rows(heading: str) -> Iterator[dict[str, str]]:
+def rows(heading: str) -> list[dict[str, str]]:
     """The rows of the table whose first column has this heading, by column."""
-    lines = PAGE.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {heading} |"))
-    columns = [cell.strip(" `") for cell in lines[start].strip("|").split("|")]
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            return
-        yield dict(zip(columns, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+    columns, *lines = cells(PAGE[PAGE.index(f"| {heading} |") :].partition("\n\n")[0])
+    return [dict(zip((column.strip("`") for column in columns), line, strict=True)) for line in lines]
 
 
-GPUS = list(rows("GPU"))
+GPUS = rows("GPU")
 
 
 def test_every_named_gpu_is_in_the_table() -> None:

@@ -40,13 +40,9 @@ class Workspace:
         return self.folder / "repos"
 
     @property
-    def log(self) -> Path:
-        """The output of the last run."""
-        return self.folder / f"log-{len(self.runs)}"
-
-    @property
     def text(self) -> str:
-        return self.log.read_text(errors="replace")
+        """The output of the last run."""
+        return (self.folder / f"log-{len(self.runs)}").read_text(errors="replace")
 
     def command(self, *options: str) -> list[str]:
         """The command line of a run with these options."""

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import numpy as np
@@ -18,7 +18,7 @@ from tritonproof.build import runtime_files
 from tritonproof.formats import pt2
 from tritonproof.frameworks.pytorch import infer
 from tritonproof.models import all_models
-from tritonproof.spec import Arrays, NetworkModel
+from tritonproof.spec import Arrays, ConversionJob, NetworkModel
 
 MAX_BATCH = 6
 
@@ -161,31 +161,28 @@ def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("problem", "on_cpu", "on_gpu"),
+    ("problem", "errors"),
     [
-        ("CUDA_HOME environment variable is not set. Please set it.", ProofError, NotAvailableError),
-        ("m.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory", ProofError, NotAvailableError),
-        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", ProofError, NotAvailableError),
-        ("much\nm.cpp:7:1: error: 'at' is no member\nmore", ProofError, ProofError),
-        ("fatal error: error writing to m.s: No space left on device", OSError, OSError),
+        ("CUDA_HOME environment variable is not set. Please set it.", (ProofError, NotAvailableError)),
+        (
+            "m.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory",
+            (ProofError, NotAvailableError),
+        ),
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", (ProofError, NotAvailableError)),
+        ("much\nm.cpp:7:1: error: 'at' is no member\nmore", (ProofError, ProofError)),
+        ("fatal error: error writing to m.s: No space left on device", (OSError, OSError)),
     ],
 )
 def test_failing_compiler_leaves_nothing(
-    problem: str,
-    on_cpu: type[Exception],
-    on_gpu: type[Exception],
-    model: NetworkModel,
-    network: Small,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    problem: str, errors: Any, job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The compiler's message decides whether the case fails or is not available."""
+    """The compiler's message decides whether the case fails or, on a GPU, is not available."""
     compiled = Mock(side_effect=RuntimeError(problem))
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
-    inputs = pt2.network_and_inputs(job_of(model, network))
+    inputs = pt2.network_and_inputs(job)
     monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)
-    for device, error in (("cpu", on_cpu), ("cuda", on_gpu)):
+    for device, error in zip(("cpu", "cuda"), errors, strict=True):
         with pytest.raises(error) as caught:
-            pt2.convert(job_of(model, network, device=device), tmp_path / "model.pt2")
+            pt2.convert(job_of(job.model, job.network, device=device), tmp_path / "model.pt2")
         assert "'at' is no member" in str(caught.value) or "m.cpp:7" not in problem
     assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,8 @@ from tests.formats.converting import converted_by, job_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import onnx
-from tritonproof.formats.tensorflow import SAVED_MODEL, TF_TRT, build_info, why_missing, why_missing_on_gpu
+from tritonproof.formats import tensorflow as of_tensorflow
+from tritonproof.formats.tensorflow import SAVED_MODEL, TF_TRT, why_missing
 from tritonproof.frameworks import tensorflow
 from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
@@ -157,35 +158,28 @@ def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("format_", "is_cuda_build", "is_tensorrt_build", "has_libraries", "is_missing"),
+    ("format_", "has", "is_missing"),
     [
-        (SAVED_MODEL, True, False, True, False),
-        (SAVED_MODEL, True, False, False, True),
-        (SAVED_MODEL, False, False, True, True),
-        (TF_TRT, True, True, True, False),
-        (TF_TRT, True, False, True, True),
+        (SAVED_MODEL, {"CUDA", "libraries"}, False),
+        (SAVED_MODEL, {"CUDA"}, True),
+        (SAVED_MODEL, {"libraries"}, True),
+        (TF_TRT, {"CUDA", "TensorRT", "libraries"}, False),
+        (TF_TRT, {"CUDA", "libraries"}, True),
     ],
 )
 def test_gpu_needs_a_build_for_it_and_libraries(
-    format_: Format,
-    is_cuda_build: bool,
-    is_tensorrt_build: bool,
-    has_libraries: bool,
-    is_missing: bool,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    format_: Format, has: set[str], is_missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for cached in (build_info, why_missing_on_gpu):
-        cached.cache_clear()
-        request.addfinalizer(cached.cache_clear)
+    for name in ("build_info", "why_missing_on_gpu"):
+        monkeypatch.setattr(of_tensorflow, name, getattr(of_tensorflow, name).__wrapped__)
     info = tmp_path / "tensorflow" / "python" / "platform" / "build_info.py"
     info.parent.mkdir(parents=True)
-    about = {"is_cuda_build": is_cuda_build, "is_tensorrt_build": is_tensorrt_build}
+    about = {"is_cuda_build": "CUDA" in has, "is_tensorrt_build": "TensorRT" in has}
     info.write_text(f"build_info = {about!r}\n")
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "tensorflow")])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
+    library = "lib.so" if "libraries" in has else None
+    monkeypatch.setattr(ctypes.util, "find_library", lambda _name: library)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
     assert bool(format_.why_missing("cuda", None, "fp16")) is is_missing
     assert why_missing("cpu", None, "fp32") is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import present, wait_until
-from tests.host.conftest import Beside
+from tests.host.conftest import HOLDER, Beside
 from tritonproof.host import locks
 
 Other = Callable[[str], "subprocess.Popen[str]"]
@@ -28,12 +28,7 @@ def is_free(machine: Path, *, exclusive: bool) -> bool:
 
 def is_free_for_others(machine: Path, beside: Beside) -> bool:
     """Whether another process can share the machine now."""
-    code = """
-import sys; from pathlib import Path; from tritonproof.host import locks
-with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
-    print("free")
-"""
-    return beside(code, machine).communicate()[0] == "free\n"
+    return beside(HOLDER, machine, "shared").communicate()[0] == "held\n"
 
 
 @pytest.mark.parametrize("held", ["exclusive", "shared"])

@@ -18,14 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import process as process_module
-from tritonproof.host.process import (
-    ProgramError,
-    how_ended,
-    last_lines,
-    log_end,
-    minimal_environment,
-    run_program,
-)
+from tritonproof.host.process import ProgramError, last_lines, log_end, minimal_environment, run_program
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
@@ -136,7 +129,8 @@ def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
 
 def test_output_and_status_of_program_are_kept() -> None:
     ended = run_program(["sh", "-c", r"printf 'out\377'; printf 'err\377' >&2; exit 3"], limit_s=ENDED_S)
-    assert how_ended(run_program(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S).status) == how_ended(128 + 9)
+    killed = run_program(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S)
+    assert process_module.how_ended(killed.status) == process_module.how_ended(128 + 9)
     assert (ended.status, ended.output, ended.text, ended.error_text) == (3, b"out\xff", "out�", "err�")
     with pytest.raises(ProgramError, match="nowhere"):
         run_program(["/nowhere"], limit_s=ENDED_S)

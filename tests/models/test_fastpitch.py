@@ -64,25 +64,20 @@ def test_empty_row_gives_no_frames(committed: Any) -> None:
         np.testing.assert_allclose(values[[0, 2]], alone[name][[0, 2]], atol=1e-5)
 
 
-def test_too_long_speech_and_its_length_are_cut(committed: Any) -> None:
-    slow = copy.deepcopy(committed)
-    torch.nn.init.zeros_(slow.duration_predictor.fc.weight)
-    torch.nn.init.constant_(slow.duration_predictor.fc.bias, np.log(200.0))
-    outputs = MICRO.infer(slow, one_text("madin"))
-    assert outputs[DURATIONS][0, :6].tolist() == [75] * 5 + [0]
-    assert outputs[FRAME_COUNT].tolist() == [[128]]
-    assert outputs[MEL][0].any(axis=0).all()
-
-
-@pytest.mark.parametrize(("duration", "frames"), [(2.49, 2), (2.51, 3), (0.4, 0)])
-def test_durations_are_rounded_before_summing(committed: Any, duration: float, frames: int) -> None:
+@pytest.mark.parametrize(
+    ("duration", "frames", "total"), [(2.49, 2, 10), (2.51, 3, 15), (0.4, 0, 0), (199, 75, 128)]
+)
+def test_durations_are_rounded_before_summing_and_too_long_speech_is_cut(
+    committed: Any, duration: float, frames: int, total: int
+) -> None:
     """As in NVIDIA's TorchScript form; the eager form of its commit sums durations with a half added."""
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
     torch.nn.init.constant_(even.duration_predictor.fc.bias, np.log1p(duration))
     outputs = MICRO.infer(even, one_text("madin"))
-    assert outputs[DURATIONS][0, :5].tolist() == [frames] * 5
-    assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
+    assert outputs[DURATIONS][0, :6].tolist() == [frames] * 5 + [0]
+    assert outputs[FRAME_COUNT].tolist() == [[total]]
+    assert outputs[MEL][0].any(axis=0).sum() == total
 
 
 def kept(mels: list[np.ndarray], frames: int = 6) -> dict[str, np.ndarray]:

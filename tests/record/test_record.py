@@ -13,9 +13,8 @@ from tritonproof.record.schema import Conversion, LoadPoint, Record
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file that holds the sample record."""
-    path = record_files.record_path(sample_records.complete_but_wrong().case, tmp_path)
-    record_files.write(sample_records.complete_but_wrong(), path)
-    return path
+    sample_records.store(tmp_path, sample_records.complete_but_wrong())
+    return record_files.record_path(sample_records.complete_but_wrong().case, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main
 from tritonproof.reports.compare import CaseChange, compare_records, pair_scores, read_record_sets, sign_flips
 
-CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))
 
 
@@ -212,7 +211,7 @@ def test_records_of_different_formats_are_compared(
     other = structs.replace(sample.record(), case=CaseKey("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (record_files.record_path(record.case, tmp_path) for record in (sample.record(), other))
-    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
+    assert "## a40-resnet50-onnx-trt-fp16 → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert f"where: {nnunet}\n" in refused("compare", first, nnunet)
 

@@ -2,8 +2,7 @@
 
 from tests import sample_records
 from tritonproof.record.schema import Estimate, Ratio
-from tritonproof.reports.export import data_frame, figures_by_name
-from tritonproof.reports.publishable import publishable
+from tritonproof.reports.export import figures_by_name
 
 ERROR = sample_records.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -40,9 +39,3 @@ def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
     assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]
     assert "latency_ms_p99_low" in figures
     assert "latency_ms_p99_high" not in figures
-
-
-def test_wrong_case_keeps_counts_alone() -> None:
-    frame = data_frame([publishable(sample_records.complete_but_wrong())])
-    assert (frame["answers_under_load_count"][0], frame["answers_under_load_wrong"][0]) == (4100, 2)
-    assert not {"throughput_per_s", "latency_ms_p99"} & {*frame}

@@ -154,12 +154,8 @@ def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     ("triton", "backend", "image", "tensorrt"),
     [
         ("docker", "onnxruntime", "tritonserver:25.02-py3", "10.8.0.43"),
-        (
-            "local:{}/bin/tritonserver",
-            "onnxruntime",
-            None,
-            "10.5.0.18",
-        ),  # the suite runs in a container that says so
+        # The suite runs in a container that says so.
+        ("local:{}/bin/tritonserver", "onnxruntime", None, "10.5.0.18"),
         ("docker", "python", "tritonserver:25.02-py3", None),  # it computes with this machine's libraries
     ],
 )

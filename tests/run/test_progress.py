@@ -1,6 +1,5 @@
 """Progress off a terminal: a few plain lines, and no failures."""
 
-import os
 import threading
 import time
 import types
@@ -43,12 +42,9 @@ def test_plain_progress_repeats_long_activities_until_rest() -> None:
     assert len(lines) == written
 
 
-def test_lines_have_the_prefix() -> None:
-    read_end, write_end = os.pipe()
-    lines_to(write_end, "[gw1] ")("convert")
-    assert os.read(read_end, 100) == b"[gw1] convert\n"
-    os.close(read_end)
-    os.close(write_end)
+def test_lines_have_the_prefix(capfd: pytest.CaptureFixture[str]) -> None:
+    lines_to(1, "[gw1] ")("convert")
+    assert capfd.readouterr().out == "[gw1] convert\n"
 
 
 def test_forgotten_progress_ends_its_thread() -> None:

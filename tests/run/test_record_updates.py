@@ -31,9 +31,8 @@ KEPT = {"conversion": WHOLE.conversion, "failures": (OWN_FAILURE,)}
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The case's record, with everything in it."""
-    path = record_files.record_path(WHOLE.case, tmp_path)
-    record_files.write(WHOLE, path)
-    return path
+    sample_records.store(tmp_path, WHOLE)
+    return record_files.record_path(WHOLE.case, tmp_path)
 
 
 def add(fresh: Record, results: Path, **parts: Any) -> Record:

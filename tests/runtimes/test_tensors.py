@@ -22,7 +22,7 @@ from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
-from tritonproof.spec import Case, FrameworkModel, NetworkModel, Samples, Tensor
+from tritonproof.spec import Case, FrameworkModel, Samples, Tensor
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)
@@ -54,23 +54,20 @@ def samples(*_what: Any) -> Samples:
     return Samples(["a", "b"], lambda indices: inputs_of(len(indices)))
 
 
-def model_of() -> NetworkModel:
-    return dataclasses.replace(
-        next(model for model in all_models() if model.name == "resnet50-micro"),
-        name="small",
-        inputs=(Tensor("x", "FP32", (2, 3)), Tensor("word", "INT64", (5,))),
-        outputs=(Tensor("both", "FP32", (4, 2)), Tensor("class", "INT64", (1,))),
-        infer=lambda network, inputs: infer(network, inputs, ("both", "class")),
-        samples=samples,
-    )
-
-
+MODEL = dataclasses.replace(
+    next(model for model in all_models() if model.name == "resnet50-micro"),
+    name="small",
+    inputs=(Tensor("x", "FP32", (2, 3)), Tensor("word", "INT64", (5,))),
+    outputs=(Tensor("both", "FP32", (4, 2)), Tensor("class", "INT64", (1,))),
+    infer=lambda network, inputs: infer(network, inputs, ("both", "class")),
+    samples=samples,
+)
 NETWORK = Small().eval()
 
 
 @pytest.fixture(scope="module", params=["onnx", "ts-trace", "ts-script"])
 def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path]) -> CaseBuild:
-    case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
+    case = Case(CPU, MODEL, FORMATS[request.param], None, "fp32")
     weights = FrameworkModel(NETWORK, "test", "w1", trained=False)
     root = server_of_models[1].parent
     return builds.build(case, weights, DEPLOYMENT, root, native=False, samples=samples)
@@ -135,37 +132,31 @@ def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream_of.mock_calls == [call("cuda:1"), call().synchronize()], "that of the instance's own GPU"
 
 
-@pytest.fixture(scope="module")
-def served(built: CaseBuild, server_of_models: tuple[Server, Path]) -> Server:
-    """The build on Triton's Python backend, which passes tensors by DLPack."""
+def test_server_passes_and_batches_tensors(built: CaseBuild, server_of_models: tuple[Server, Path]) -> None:
+    """By DLPack. Eight requests at once are one batch, and each gets its own rows."""
+    server, _folder = server_of_models
     config = model_config(built.case, DEPLOYMENT, native=False)
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
-    server, _folder = server_of_models
     load_folder(server, built.folder, config)
-    return server
-
-
-def test_server_passes_and_batches_tensors(served: Server, built: CaseBuild) -> None:
-    """Eight requests at once are one batch, and each gets its own rows."""
     requests = [inputs_of(1, seed) for seed in range(MAX_BATCH)]
 
     def ask(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
-        return served.infer(str(built.case), built.case.model, inputs)
+        return server.infer(str(built.case), built.case.model, inputs)
 
     with ThreadPoolExecutor(MAX_BATCH) as threads:
         answers = [*threads.map(ask, requests), ask(inputs_of(5))]
     for answer, inputs in zip(answers, [*requests, inputs_of(5)], strict=True):
         for name, values in built.case.network_model.infer(NETWORK, inputs).items():
             np.testing.assert_allclose(answer[name], values, atol=1e-5)
-    (statistics,) = served.client.get_inference_statistics(str(built.case)).model_stats
+    (statistics,) = server.client.get_inference_statistics(str(built.case)).model_stats
     assert statistics.inference_count == MAX_BATCH + 5
     assert statistics.execution_count < MAX_BATCH + 1, "some were joined"
 
 
 @pytest.mark.parametrize("name", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])
 def test_gpu_configuration_keeps_tensors_on_device(name: str) -> None:
-    case = Case(dataclasses.replace(CPU, device="cuda"), model_of(), FORMATS[name], None, "fp32")
+    case = Case(dataclasses.replace(CPU, device="cuda"), MODEL, FORMATS[name], None, "fp32")
     config = model_config(case, DEPLOYMENT, native=False)
     assert config.parameters["tensors"].string_value == "torch"
     assert config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value == "no"

@@ -60,9 +60,8 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
-    with serve(
-        EMBEDDED, ServerSetup(root / "models", root / "log", "cpu", auto_complete=auto_complete)
-    ) as server:
+    setup = ServerSetup(root / "models", root / "log", "cpu", auto_complete=auto_complete)
+    with serve(EMBEDDED, setup) as server:
         load_build(server, built, toy.ONLINE)
         assert doubled_by(server, built)
     assert not present(server.scratch).exists()

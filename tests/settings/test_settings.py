@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers import Collect, parsed, parser, present, settings
 from tests.user_models import networks
+from tests.user_models.repositories import write_model
 from tritonproof.base.errors import InputError
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
@@ -204,10 +205,10 @@ def test_unnamed_values_apply_to_all_networks(paths: dict[str, Path]) -> None:
 
 
 def test_repository_samples_belong_to_no_network(paths: dict[str, Path], tmp_path: Path) -> None:
-    model = tmp_path / "repository" / "one"
-    model.mkdir(parents=True)
-    (model / "config.pbtxt").write_text('backend: "python"')
-    assert settings(repository=str(model.parent), samples=[f"one={paths['rows']}"]).onnx_options == {}
+    write_model(tmp_path / "repository", "one", None, 'backend: "python"')
+    assert (
+        settings(repository=str(tmp_path / "repository"), samples=[f"one={paths['rows']}"]).onnx_options == {}
+    )
 
 
 BAD: dict[str, tuple[str, dict[str, list[str]]]] = {

@@ -147,12 +147,9 @@ def test_proposal_is_a_diff_of_the_models_configuration(run: Run) -> None:
     assert [entry.count for entry in proposed.instance_group] == [2]
 
 
-def test_settings_that_change_answers_are_left_out(run: Run) -> None:
+def test_ensemble_and_settings_that_change_answers_are_left_out_of_a_search(run: Run) -> None:
     assert found_of(run, "wrong").deployment.instances == 1
     assert "cpu-wrong-asis: left out: online, instances 2" in run.text
-
-
-def test_ensemble_is_not_searched(run: Run) -> None:
     assert run.record("cpu-chain-asis").search is None
     assert "the ensemble chain has no instances" in run.text
 
@@ -169,10 +166,8 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
         np.save(root / "samples" / f"{index:02d}.npy", np.eye(4, dtype=np.float32)[largest])
     (root / "labels.csv").write_text("".join(f"{index:02d},{value}\n" for index, value in enumerate(classes)))
     options = ("--samples", str(root / "samples"), "--labels", str(root / "labels.csv"))
-    settings = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded")
-    finished = suite(
-        "-v", "--repository", str(root / "models"), *options, *settings, results=root / "results"
-    )
+    settings = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded", "-v")
+    finished = suite("--repository", str(root / "models"), *options, *settings, results=root / "results")
 
     assert finished.status == 12, finished.text
     for name, score in (("right", 1.0), ("reversed", 0.0)):

@@ -85,8 +85,3 @@ def test_right_and_fast_configurations_may_be_deployed(
 ) -> None:
     names = [record.name for record in fastest(sample_records.seen(*records))]
     assert names == [record.name for record in chosen]
-
-
-def test_wrong_cases_are_named_and_an_unmeasured_one_is_not(tmp_path: Path) -> None:
-    text = words(page_of(tmp_path, UNMEASURED, FAILED))
-    assert f"Not proven to be right: {FAILED.name} ." in text
