@@ -29,9 +29,6 @@ class Loading:
     """Whether it has had no load since."""
 
 
-FAILED = Loading(by_own_config=False)
-
-
 @dataclass(eq=False)
 class Loader:
     """Loads a prepared case, and knows how it is loaded at the moment."""
@@ -99,7 +96,7 @@ class Loader:
     def changing_to(self, loaded: LoadedAs) -> Iterator[None]:
         """The block loads a repository's model by another configuration, and checks its answers. The model
         counts as `loaded` once the block has ended without error; until then, nothing does."""
-        self.loading = FAILED
+        self.loading = Loading(by_own_config=False)
         with self.scope.model_run.hold_machine(exclusive=False):
             yield
         self.loading = Loading(loaded, by_own_config=False)
@@ -107,7 +104,7 @@ class Loader:
     def restore(self) -> None:
         """Load a repository's model by its own configuration, unless it is loaded so."""
         if not self.loading.by_own_config and self.prepared.loads_once:  # a conversion is loaded on use
-            self.loading = FAILED
+            self.loading = Loading(by_own_config=False)
             with self.scope.model_run.hold_machine(exclusive=False):
                 self.prepared.load_anew(ConfigVariant("online", self.prepared.deployment))
             self.loading = Loading()
@@ -127,7 +124,7 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
-        self.loading = FAILED
+        self.loading = Loading(by_own_config=False)
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         since_start = ConfigVariant("online", prepared.deployment)  # before anything asked for a scenario
