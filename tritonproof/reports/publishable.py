@@ -70,12 +70,12 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
 
 
 def comparable_setup(record: Record) -> tuple[Any, ...]:
-    """What records that are ranked share: machine (equal GPUs count as one), server, transport, settings."""
-    serving = record.serving
-    settings = structs.replace(record.deployment, tf32=None)  # as of the precision
-    image = serving and (serving.image, serving.image_digest)
-    server = serving and (serving.kind, serving.triton, image, serving.shared_memory)
-    return record_files.machine_digest(record_files.without_names(record.machine)), server, settings
+    """What records that are ranked share: machine (equal GPUs count as one), server, transport, settings. The
+    backend and its libraries are the format's, and TF32 is the precision's."""
+    serving = structs.asdict(record.serving) if record.serving else {}
+    server = tuple(value for name, value in serving.items() if name not in ("backend", "versions"))
+    machine = record_files.machine_digest(record_files.without_names(record.machine))
+    return machine, server, structs.replace(record.deployment, tf32=None)
 
 
 def _without_speed(part: Any) -> Any:
