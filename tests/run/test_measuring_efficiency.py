@@ -96,7 +96,7 @@ def test_entry_joins_turns_process_and_the_peak_of_all_gpus(
     case, best = replace(toy.case(MODEL), gpus=2), sample_records.measured("offline", 4, 95.0)
     run = run_of(prepare(case=case))
     run.measured = {best.point: MeasuredPoint(best, [])}
-    run.suite_run.peaks[peak_kind(run.case, run.deployment)] = Estimate(2e9, 1e9, 4e9)
+    run.model_run.suite_run.peaks[peak_kind(run.case, run.deployment)] = Estimate(2e9, 1e9, 4e9)
     preset(run.model_run, flops_per_inference=7.0)
     monkeypatch.setattr(measuring_efficiency, "reference_of", lambda case: case)
     worker, turns = Mock(threads=2, spinning=True), Turns({"served": (90, 110), "in_process": (100, 100)})

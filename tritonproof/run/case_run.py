@@ -56,10 +56,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     ) -> None:
         """`prepare` is called when a step first needs the case, and completes it: only a server tells what
         inputs a model of --repository has."""
-        self.scope, self.requested, self.settings = scope, scope.requested, scope.settings
-        self.label, self.say, self.stack = scope.label, scope.say, scope.stack
+        self.scope, self.settings, self.say = scope, scope.settings, scope.say
         self.model_run, self.hold_machine = scope.model_run, scope.model_run.hold_machine
-        self.suite_run, self.progress = scope.model_run.suite_run, scope.model_run.suite_run.progress
+        self.progress = scope.model_run.suite_run.progress
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
@@ -70,7 +69,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             forget_all(self.accuracy)
         forget_all(self)
         self._prepare = _ended
-        self.stack.__exit__(*error)
+        self.scope.stack.__exit__(*error)
 
     @once
     def prepared(self) -> PreparedCase:
@@ -107,7 +106,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def machine(self) -> schema.Machine:
-        return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
+        return machine.stamp(self.scope.requested.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server, once it was started, has ended by itself."""
@@ -161,10 +160,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario, which are measured together."""
-        if (selected := self.suite_run.selected_points) is None:
+        if (selected := self.model_run.suite_run.selected_points) is None:
             points = load_points(self.case, scenario, self.settings)
         else:
-            points = [point for point in selected.get(str(self.requested), ()) if point.scenario == scenario]
+            points = [
+                point for point in selected.get(str(self.scope.requested), ()) if point.scenario == scenario
+            ]
         # For a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 
@@ -172,4 +173,4 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run of the baseline on its own server; None if none is given, or it has no such model."""
         baseline = self._find_baseline(self)
-        return None if baseline is None else self.stack.enter_context(baseline)
+        return None if baseline is None else self.scope.stack.enter_context(baseline)

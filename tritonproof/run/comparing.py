@@ -61,7 +61,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     terms = ComparisonTerms(
         name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
-        compared_points=max(1, sum(map(len, (run.suite_run.selected_points or {}).values()))),
+        compared_points=max(1, sum(map(len, (run.model_run.suite_run.selected_points or {}).values()))),
     )
     served_name = baseline.server.name_of(run.case)
     return [
@@ -76,7 +76,7 @@ def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
     """The load data for both: the case's own, or fewer if the baseline does not take all of its shapes."""
     if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
         return run.loader.served.data
-    return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
+    return run.scope.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:

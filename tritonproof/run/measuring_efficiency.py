@@ -134,7 +134,7 @@ def _measure(
 def peak_flops_per_s(run: CaseRun) -> schema.Estimate:
     """The peak of the CPU, or of as many GPUs as serve the case, one of which is measured. Raises the
     ProofError with which that failed."""
-    peak = run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
+    peak = run.model_run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
     if isinstance(peak, ProofError):
         raise peak
     gpus = run.case.gpus

@@ -32,13 +32,13 @@ def prepare_own(scope: CaseScope) -> PreparedCase:
 def baseline_of(run: CaseRun) -> CaseRun | None:
     """The run of the case on the baseline's server, with the settings that serve it there; None without
     --against and --against-triton, or if the baseline's repository has no model of the case's name."""
-    case, settings, baseline = run.requested, run.settings, run.settings.baseline
+    case, settings, baseline = run.scope.requested, run.settings, run.settings.baseline
     if baseline is None:
         return None
     if isinstance(baseline, ServerSpec):
         settings = dataclasses.replace(settings, triton=baseline)
     elif settings.repository is not None:
-        if (entry := run.suite_run.models.baseline_entries.get(case.model.name)) is None:
+        if (entry := run.model_run.suite_run.models.baseline_entries.get(case.model.name)) is None:
             return None
         settings = dataclasses.replace(settings, repository=baseline.folder)
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)

@@ -61,10 +61,10 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
 def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether the answers are those in the folder of --answers. With --record-answers, the model's first case
     in this run records its own, with which the others are compared."""
-    folder, case_id = run.settings.answers, str(run.requested)
+    folder, case_id = run.settings.answers, str(run.scope.requested)
     assert folder is not None
     run.say("answers without labels", "recorded")
-    run_id = run.suite_run.identity.id if run.settings.record_answers else None
+    run_id = run.model_run.suite_run.identity.id if run.settings.record_answers else None
     on_wait = functools.partial(run.progress.say, f"{case_id}: wait for answers that another run records")
     with run.hold_machine(exclusive=False):
         context = run.gate_context
