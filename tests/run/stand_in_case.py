@@ -72,7 +72,7 @@ class StandInCase:
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
     infer_in_process, scored_samples, requests_note = None, None, ""
-    loads_once, backend, called_names, unreported = False, "", (), ()
+    backend, called_names, unreported = "", (), ()
 
     @property
     def build(self) -> CaseBuild:

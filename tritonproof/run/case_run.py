@@ -58,7 +58,6 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         inputs a model of --repository has."""
         self.scope, self.settings, self.say = scope, scope.settings, scope.say
         self.model_run, self.hold_machine = scope.model_run, scope.model_run.hold_machine
-        self.progress = scope.model_run.suite_run.progress
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}

@@ -49,10 +49,10 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     settings, name = run.settings, str(run.settings.baseline)
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
-        run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
+        run.scope.note(f"{run.case} against {name}: served by its {backend} backend")
     data = _shared_data(run, baseline)
     if data is not (own := run.loader.served).data:
-        run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
+        run.scope.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
         expected = run.expected_answers_to(data)
         jobs = [dataclasses.replace(state.current.job, served=served) for state in states]

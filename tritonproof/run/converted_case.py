@@ -44,7 +44,7 @@ class ConvertedCase:
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
 
-    loads_once, backend, called_names, unreported, requests_note = False, "", (), (), ""
+    backend, called_names, unreported, requests_note = "", (), (), ""
 
     @property
     def case(self) -> Case:

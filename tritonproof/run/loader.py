@@ -103,7 +103,7 @@ class Loader:
 
     def restore(self) -> None:
         """Load a repository's model by its own configuration, unless it is loaded so."""
-        if not self.loading.by_own_config and self.prepared.loads_once:  # a conversion is loaded on use
+        if not self.loading.by_own_config and self.prepared.case.model.from_repository:  # else loaded on use
             self.loading = Loading(by_own_config=False)
             with self.scope.model_run.hold_machine(exclusive=False):
                 self.prepared.load_anew(ConfigVariant("online", self.prepared.deployment))

@@ -137,7 +137,7 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> P
     except ProofError as error:
         if run.server.how_it_ended():
             raise
-        run.progress.note(f"{run.case}: not checked for cached answers at {job.point}: {error.what}")
+        run.scope.note(f"{run.case}: not checked for cached answers at {job.point}: {error.what}")
         return result
 
 
@@ -196,5 +196,5 @@ def _soak_point(run: CaseRun) -> LoadPoint:
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
     point = ([point for point in points if point.batch <= run.deployment.max_batch_size] or points)[-1]
     check_batch(run, point)
-    run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
+    run.scope.note(f"{run.case}: soak at {point.scenario} {point}")
     return point

@@ -162,13 +162,14 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(results_of(right, run, build.facts.digest if build else "", deployment))
     if build is None or best is None:
-        run.progress.note(
+        run.scope.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "
             "record as right, with load points of this build; select all of its tests too (-k)"
         )
         return None
-    run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
-    used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
+    progress = run.model_run.suite_run.progress
+    progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
+    used = builds.private_copy(build, on_progress=lambda activity: progress.say(f"{case}: {activity}"))
     scope = CaseScope(case, run.model_run, settings, "reference")
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(CaseRun(scope, prepare_reference))

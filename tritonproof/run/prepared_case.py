@@ -64,10 +64,6 @@ class PreparedCase(Protocol):
     """A case with its build and server: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
 
     @property
-    def loads_once(self) -> bool:
-        """Whether one loading, since the case was prepared, serves both scenarios."""
-
-    @property
     def backend(self) -> str:
         """The backend that serves the case since it was prepared; empty for a conversion."""
 

@@ -65,7 +65,7 @@ def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     assert folder is not None
     run.say("answers without labels", "recorded")
     run_id = run.model_run.suite_run.identity.id if run.settings.record_answers else None
-    on_wait = functools.partial(run.progress.say, f"{case_id}: wait for answers that another run records")
+    on_wait = functools.partial(run.say, "wait for answers that another run records")
     with run.hold_machine(exclusive=False):
         context = run.gate_context
         run.loader.ensure_loaded("online")
@@ -89,7 +89,7 @@ def _reload(run: CaseRun) -> LoadedAs:
     """Load the case again: a converted one for offline, after it was loaded for online."""
     run.loader.check_may_reload()
     run.loader.ensure_loaded("offline")
-    if run.prepared.loads_once:
+    if run.case.model.from_repository:  # both scenarios load it in the same way
         run.loader.reload()
     return run.loader.ensure_loaded("offline")
 

@@ -64,7 +64,7 @@ class RepositoryCase:
     accepted_samples: AcceptedSamples
     scored_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
-    loads_once, infer_in_process = True, None
+    infer_in_process = None
 
     @property
     def backend(self) -> str:

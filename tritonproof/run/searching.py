@@ -51,7 +51,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
         return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
-        run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+        run.scope.note(f"{run.case}: left out: {candidate.label}: {error.what}")
 
     def say(activity: str, detail: str) -> None:
         run.say(f"{search}: {activity}", detail)
@@ -81,7 +81,7 @@ class ConvertedSearch:
     def space(self) -> SearchSpace:
         run, own, settings = self.run, self.run.deployment, self.run.settings
         if larger := [f"batch {batch}" for batch in settings.batches or () if batch > own.max_batch_size]:
-            run.progress.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
+            run.scope.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
         return SearchSpace(
             own_deployment=own,
             device=run.case.target.device,
