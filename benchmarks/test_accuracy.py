@@ -20,6 +20,7 @@ def test_build(run: CaseRun) -> None:
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, conversion, arithmetic = run.case, run.accuracy.conversion, run.accuracy.arithmetic
+    assert conversion is not None, "a model of --repository has no such step"
     recorder.record(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:

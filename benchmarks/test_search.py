@@ -16,20 +16,20 @@ from tritonproof.run.searching import search_for_fastest
 @pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
-    is_converted = not run.case.model.from_repository
-    proven = {"conversion": run.accuracy.conversion} if is_converted else {}
+    conversion = run.accuracy.conversion
+    proven = {} if conversion is None else {"conversion": conversion}
     with search_for_fastest(run) as search:
-        if (is_converted or run.case.model.metrics) and search.verdict != "failed":
+        if run.case.model.metrics and search.verdict != "failed":
             search = structs.replace(search, accuracy=prove_accuracy(run, as_loaded=True)[0])
         shown = recorder.record(search=search, why_no_score=run.accuracy.why_no_score, **proven)
     if search.verdict != "failed":
         recorder.report.show(shown.why_no_winner or search_text(search))
     failures = [] if search.accuracy is None else ledger_failures(search.accuracy)
-    failures += filter(None, [conversion_failure(run.accuracy.conversion)] if is_converted else [])
+    failures += filter(None, [] if conversion is None else [conversion_failure(conversion)])
     failures += filter(None, [wrong_answers_text(search.result.answers_under_load)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if search.verdict == "failed":
         raise SpeedError(shown.why_no_winner or no_winner_text(search))
-    if not is_converted:
+    if conversion is None:
         run.scope.note(proposal_text(search))

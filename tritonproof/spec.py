@@ -84,6 +84,8 @@ class Samples:
     """Whether the suite generated the samples from shapes and types."""
     other_shapes: "Sequence[Samples]" = ()
     """Samples of other shapes, grouped by shape: no batch can hold them beside these."""
+    source: str = ""
+    """Where they come from, in words for the record; empty for the model's data set."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
-from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Scenario
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -71,22 +71,20 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    infer_in_process, scored_samples, requests_note = None, None, ""
-    backend, called_names, unreported = "", (), ()
+    described: DescribedModel | None = None
+    open_in_process: Callable[[], Callable[[Arrays], Arrays]] | None = None
+    loaded = None
 
     @property
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, toy.FACTS)
 
-    def load_anew(self, _variant: ConfigVariant) -> str:
+    def variant_for(self, scenario: Scenario) -> ConfigVariant:
+        return ConfigVariant(scenario, self.deployment)
+
+    def load(self, variant: ConfigVariant) -> LoadedAs:
         self.server.load_model(str(self.case), None)
-        return "python"
-
-    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        return LoadedAs(variant, self.load_anew(variant)), Start(variant.scenario, None, 0.0, 0.0)
-
-    def leave_gpu(self) -> None:
-        """Do nothing."""
+        return LoadedAs(variant, "python")
 
 
 def prepare(**changes: Any) -> Prepare:
@@ -94,14 +92,19 @@ def prepare(**changes: Any) -> Prepare:
     return lambda scope: dataclasses.replace(StandInCase(scope.requested), **changes)
 
 
+def described_model(**configuration: Any) -> DescribedModel:
+    """A model of a repository with this configuration, which its server has loaded."""
+    config = ModelConfig(**configuration)
+    return DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
+
+
 def prepare_repository_case(server: Server | None = None, **configuration: Any) -> Prepare:
     """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
-    config = ModelConfig(**configuration)
-    described = DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
+    described = described_model(**configuration)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
         case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
-        accepted = AcceptedSamples(toy.samples(1), "", 0.0, {})
+        accepted = AcceptedSamples(toy.samples(1), 0.0, {})
         build = CaseBuild(case, Path("m"))
         return RepositoryCase(case, toy.DEPLOYMENT, server or StandInServer(), described, build, accepted)
 

@@ -1,6 +1,7 @@
 """Which inputs are made up for a model's first request, and what is said if it refuses them; and
 only the batches of a warm-up are promised to be fast."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,15 @@ class Asked:
         return True
 
 
-def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any) -> AcceptedSamples:
+def ask(server: Any, *inputs: Tensor, samples: Samples | None = None) -> AcceptedSamples:
     model = as_model(RepositoryEntry("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
-    return send_first_request(server, Model(**{**vars(model), **tensors}), samples, **how)
+    return send_first_request(server, Model(**{**vars(model), **tensors}), samples)
 
 
 def test_source_says_whose_samples_are_sent() -> None:
-    samples = toy.samples_of({"IN": np.zeros((2, 16), np.float32)})
-    assert ask(Asked(16), samples=samples, samples_source="those of the case").source == "those of the case"
+    samples = replace(toy.samples_of({"IN": np.zeros((2, 16), np.float32)}), source="those of the case")
+    assert ask(Asked(16), samples=samples).samples.source == "those of the case"
 
 
 def test_lengths_are_tried_in_order() -> None:

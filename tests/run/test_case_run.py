@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_value_and_error_are_computed_once() -> None:
     assert isinstance(Found.value, once), "as of any property"
 
 
-@pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(case=toy.case()), None)])
+@pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(open_in_process=Mock()), None)])
 def test_gates_send_all_samples_unless_the_accuracy_step_does(
     how: Prepare, count: int | None, run_of: RunOf
 ) -> None:
@@ -151,8 +152,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         run.check_running()
         assert "server" not in held, "whoever asks whether it runs starts none"
         shared = model_run.framework_model_on_cpu, model_run.samples, model_run.framework_model_on_target
-        assert isinstance(run.prepared, ConvertedCase)
-        assert all((*shared, run.prepared.infer_in_process, run.server))
+        assert all((*shared, run.loader.infer_in_process, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "in process", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

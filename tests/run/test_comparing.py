@@ -15,7 +15,7 @@ from tests import toy
 from tests.fake_nvml import Clock
 from tests.helpers import present
 from tests.run.conftest import RunOf
-from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
+from tests.run.stand_in_case import MODEL, Prepare, StandInServer, described_model, prepare
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.measure import sweep
 from tritonproof.measure.point_state import PointState, Side
@@ -51,6 +51,7 @@ def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> SideO
             server=StandInServer(log=log, on_loading=load),
             deployment=structs.replace(toy.DEPLOYMENT, max_batch_size=batch),
             samples=samples or toy.samples(1),
+            described=described_model(),
         )
 
     return of
@@ -61,7 +62,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """`compared(side(), side())`: a run of a case, and its baseline that is prepared in the other way."""
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
-        monkeypatch.setattr(preparing, "prepare_baseline", lambda _compared, scope: other(scope))
+        monkeypatch.setattr(preparing, "prepare", lambda scope, **_compared: other(scope))
         points = {"cpu-toy-plain-fp32": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}
         return run_of(own, points=points, against=".")
 
@@ -123,8 +124,9 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
     side: SideOf, compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "sweep_points", taken := Mock(side_effect=ProofError("not measured")))
+    run = compared(side(exchange="single"), side(exchange="single", batch=2))
     with pytest.raises(ProofError, match="not measured"):
-        measuring.measure_point(compared(side(), side(batch=2)), LoadPoint("offline", 1, 1))
+        measuring.measure_point(run, LoadPoint("offline", 1, 1))
     states, plan = taken.call_args.args
     terms = ComparisonTerms(".", allowed_slowdown=0.03, compared_points=3)
     assert [state.terms for state in states] == [terms, terms, None]

@@ -25,7 +25,6 @@ from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import converted_case, measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.preparing import run_of_case
 from tritonproof.serve.kinds import ContainerImage, ServerProgram
@@ -133,11 +132,10 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_on_a100(FP16, tmp_path) as run:
-        assert isinstance(run.prepared, ConvertedCase)
-        SEEN["opened"] = [weakref.ref(run.prepared.infer_in_process)]
+        SEEN["opened"] = [weakref.ref(run.loader.infer_in_process)]
         SEEN["opened"] += [weakref.ref(run.model_run.framework_model_on_target)]
         run.loader.ensure_loaded("online")
-        reopened = weakref.ref(run.prepared.infer_in_process)
+        reopened = weakref.ref(run.loader.infer_in_process)
     assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])
     assert reopened() is None
 

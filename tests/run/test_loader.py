@@ -14,7 +14,6 @@ from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_c
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
-from tritonproof.run.loader import Loading
 from tritonproof.run.proving import run_gate
 from tritonproof.serve.kinds import ServerProgram
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
@@ -43,11 +42,9 @@ def test_every_kind_of_server_takes_a_repositorys_model(
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
     loaded = LoadedAs(toy.ONLINE._replace(scenario="offline"), "onnx", {})
-    loader.loading = Loading(loaded)
-    assert [loader.put_under_load(), loader.put_under_load()] == [True, False]
+    loader.loaded, loader.is_cold = loaded, False
     loader.reload()
-    again = replace(loaded, backend="python", first_answer=None)
-    assert (loader.loaded, loader.put_under_load()) == (again, True)
+    assert (loader.loaded, loader.is_cold) == (replace(loaded, backend="python", first_answer=None), True)
 
 
 def test_first_answer_of_an_earlier_loading_is_not_one_after_a_reload(

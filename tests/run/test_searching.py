@@ -32,7 +32,7 @@ def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, run_of: RunOf
 ) -> None:
     run: Any = run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))
-    space = RepositorySearch(run).space()
+    space = RepositorySearch(run, run.prepared.described).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
@@ -44,22 +44,26 @@ def test_configuration_that_changes_answers_is_left_out(
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     server = StandInServer(on_loading=(loading := Mock()))
     run: Any = run_of(prepare_repository_case(server, instance_group=[{}]))
-    search = RepositorySearch(run)
+    search = RepositorySearch(run, run.prepared.described)
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(toy.ONLINE)  # its own deployment
     assert (run.loader.loaded, loading.call_count) == (None, 1)
     for _once_and_again in range(2):
         search.load(toy.ONLINE)
-    assert (loading.call_count, run.loader.ensure_loaded("online").first_answer) == (2, {})
+    assert (loading.call_count, run.loader.ensure_loaded("online").by_own_config) == (2, True)
+    assert loading.call_count == 3
 
 
-def test_failed_search_restores_own_configuration(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_configuration_is_loaded_again_after_a_failed_search(
+    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = StandInServer(on_loading=(loading := Mock(side_effect=[ProofError("nothing loads"), None])))
     run = run_of(prepare_repository_case(server, instance_group=[{}]), latency_budget_ms="7")
     monkeypatch.setattr(fastest, "find_fastest", lambda _space, measurer: measurer.probe(CANDIDATE, POINT))
     with pytest.raises(ProofError, match="nothing loads"), searching.search_for_fastest(run):
         pass
-    assert (loading.call_count, run.loader.ensure_loaded("online")) == (2, run.gate_context.loaded)
+    own = run.loader.ensure_loaded("online").variant
+    assert (loading.call_count, own) == (2, run.gate_context.loaded.variant)
 
 
 def test_what_a_search_leaves_out_is_noted(

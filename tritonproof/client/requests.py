@@ -90,6 +90,10 @@ class LoadedAs:
     first_answer: Arrays | None = None
     """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
     joins_requests: bool = True
+    loading_s: float = 0.0
+    first_request_s: float = 0.0
+    by_own_config: bool = True
+    """False while a search has varied the configuration of a repository's model."""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,16 @@ from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits
 from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import AccuracyError
 from tritonproof.record.schema import Conversion
+from tritonproof.run.loader import Loader
 from tritonproof.run.once import once, once_sharing_machine
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
 
 
 class CaseAccuracy:
     """What a prepared case's answers are compared with, and how far they may differ, found when asked for."""
 
-    def __init__(self, prepared: PreparedCase, scope: CaseScope) -> None:
+    def __init__(self, loader: Loader) -> None:
+        self.loader, prepared, scope = loader, loader.prepared, loader.scope
+        self.is_converted = prepared.open_in_process is not None
         self.prepared, self.model_run, self.say = prepared, scope.model_run, scope.say
         self.case, self.samples, self.settings = prepared.case, prepared.samples, scope.settings
         self.hold_machine = scope.model_run.hold_machine
@@ -32,20 +34,21 @@ class CaseAccuracy:
     def arithmetic(self) -> CaseArithmetic:
         """How the case computes, with the cost of its precision, which this measures in the framework."""
         precision = arithmetic_precision(self.case, self.prepared.deployment)
-        cost = None if self.case.model.from_repository else self.model_run.precision_cost(precision)
+        cost = self.model_run.precision_cost(precision) if self.is_converted else None
         return CaseArithmetic(self.case, precision, cost)
 
     @once_sharing_machine
     def converted_answers(self) -> stages.StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        infer, batch = self.prepared.infer_in_process, self.model_run.batch
-        assert infer is not None
+        infer, batch = self.loader.infer_in_process, self.model_run.batch
         say = functools.partial(self.say, "evaluate in process")
         return stages.evaluate_in_process("converted", self.case.model, infer, self.samples, batch, say)
 
     @once_sharing_machine
-    def conversion(self) -> Conversion:
-        """The comparison of the converted model, in process, with the framework's."""
+    def conversion(self) -> Conversion | None:
+        """The comparison of the converted model, in process, with the framework's; None of --repository."""
+        if not self.is_converted:
+            return None
         return stages.compare_conversion(
             self.model_run.framework_answers,
             self.converted_answers,
@@ -58,7 +61,7 @@ class CaseAccuracy:
     @once
     def why_no_score(self) -> str | None:
         """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
-        if self.case.model.from_repository:
+        if not self.is_converted:
             return None
         model, settings = self.case.network_model, self.settings
         framework_model, has_dataset = self.model_run.framework_model_on_cpu, model.name in settings.dataset

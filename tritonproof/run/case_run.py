@@ -64,8 +64,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.baseline_result: BaselineResult | None = None
 
     def __exit__(self, *error: Any) -> None:
-        if is_made(self, "accuracy"):  # someone may keep it
-            forget_all(self.accuracy)
+        for name in ("accuracy", "loader"):
+            if is_made(self, name):  # someone may keep it
+                forget_all(getattr(self, name))
         forget_all(self)
         self._prepare = _ended
         self.scope.stack.__exit__(*error)
@@ -81,7 +82,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def accuracy(self) -> CaseAccuracy:
-        return CaseAccuracy(self.prepared, self.scope)
+        return CaseAccuracy(self.loader)
 
     @property
     def case(self) -> Case:
@@ -125,7 +126,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             limits,
             kernels_may_change=self.case.answers_on == "cuda",
             # The accuracy step sends all samples of a converted case.
-            evaluation_samples=self.samples if self.case.model.from_repository else None,
+            evaluation_samples=self.samples if self.prepared.open_in_process is None else None,
             can_share_memory=self.settings.shared_memory == "system",
         )
 
@@ -137,11 +138,11 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def expected_answers_to(self, data: InputData) -> ExpectedAnswers:
         """The expected answers to this load data: those of a converted model in process, else of the server
         itself, asked alone. Raises AccuracyError if these are not as it declares them."""
-        outputs, infer = self.case.model.outputs, self.prepared.infer_in_process
-        if infer is not None:
-            limits, batch = self.accuracy.answer_limits, self.deployment.max_batch_size
+        outputs = self.case.model.outputs
+        if self.prepared.open_in_process is not None:
+            infer, limits = self.loader.infer_in_process, self.accuracy.answer_limits
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
-            return expect_in_process(outputs, data, infer, batch, limits)
+            return expect_in_process(outputs, data, infer, self.deployment.max_batch_size, limits)
         self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")
         alone = self.gate_context.answers_to(data)
         for answer, tensor in itertools.product(alone.by_sample.values(), outputs):

@@ -37,9 +37,9 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch.
     Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario = states[0].point.scenario
-    if run.settings.against is not None and not run.case.model.from_repository:
+    if baseline.prepared.described is None:  # a build, whose own configuration may serve it
         needed = max(state.point.batch for state in states)
-        largest_there = baseline_builds.config_of(baseline.build.folder).max_batch_size
+        largest_there = max(1, baseline_builds.config_of(baseline.build.folder).max_batch_size)
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
@@ -80,9 +80,10 @@ def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
-    """A function that loads case and baseline again, in random order; None if others may use a server."""
+    """A function that loads case and baseline again, in random order; None if others have loaded one."""
     sides = (run, baseline)
-    if any(side.case.model.from_repository and side.settings.triton.is_remote for side in sides):
+    described = filter(None, [side.prepared.described for side in sides])
+    if not all(model.entry.folder for model in described):
         return None
 
     def load() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,9 +13,9 @@ from tritonproof.host.machine import tf32_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.schema import ConfigVariant, Deployment, Start
-from tritonproof.run.once import forget, once
-from tritonproof.run.prepared_case import CaseScope, time_request
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.run.once import once
+from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.launch import native_backend
 from tritonproof.serve.loading import check_supported, load_build, load_folder
 from tritonproof.serve.server import Server
@@ -44,7 +43,7 @@ class ConvertedCase:
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
 
-    backend, called_names, unreported, requests_note = "", (), (), ""
+    described = loaded = None
 
     @property
     def case(self) -> Case:
@@ -53,8 +52,6 @@ class ConvertedCase:
     @property
     def samples(self) -> Samples:
         return self.scope.model_run.samples
-
-    scored_samples = samples
 
     @property
     def deployment(self) -> Deployment:
@@ -76,33 +73,24 @@ class ConvertedCase:
         with scope.model_run.hold_machine(exclusive=False):
             return scope.stack.enter_context(triton)
 
-    @once
-    def infer_in_process(self) -> Callable[[Arrays], Arrays]:
+    def open_in_process(self) -> Callable[[Arrays], Arrays]:
         engines = runtime_files.engine_folder(self.build.case, self.build.facts.digest)
         with self.scope.model_run.hold_machine(exclusive=False):
             return runtime_files.open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
+    def variant_for(self, scenario: Scenario) -> ConfigVariant:
+        return ConfigVariant(scenario, self.deployment)
+
+    def load(self, variant: ConfigVariant) -> LoadedAs:
         check_supported(self.server, self.case)
-        self.scope.say(f"load into Triton ({variant.scenario})")
-        with self.scope.model_run.hold_machine(exclusive=False):
-            started = time.monotonic()
-            backend = self.load_anew(variant)
-            loading_s = time.monotonic() - started
-            first_s, first_answer = time_request(self, 1)
-        start = Start(variant.scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
-        return LoadedAs(variant, backend, first_answer, joins_requests=variant.joins_requests), start
-
-    def load_anew(self, variant: ConfigVariant) -> str:
         if not self.keeps_config:
-            return load_build(self.server, self.build, variant)
-        config = baseline_builds.config_of(self.build.folder)
-        of_scenario = baseline_builds.for_scenario(config, self.case, variant.scenario)
-        load_folder(self.server, self.build.folder, of_scenario)
-        return str(config.backend or config.platform)
-
-    def leave_gpu(self) -> None:
-        forget(self, "infer_in_process")
+            backend = load_build(self.server, self.build, variant)
+        else:
+            config = baseline_builds.config_of(self.build.folder)
+            of_scenario = baseline_builds.for_scenario(config, self.case, variant.scenario)
+            load_folder(self.server, self.build.folder, of_scenario)
+            backend = str(config.backend or config.platform)
+        return LoadedAs(variant, backend, joins_requests=variant.joins_requests)
 
 
 def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Mapping[str, str]:

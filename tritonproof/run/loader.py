@@ -1,9 +1,9 @@
-"""Loads a prepared case on its server, for one scenario at a time."""
+"""Loads a prepared case on its server, for one scenario at a time, and a converted one in this process."""
 
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
@@ -11,22 +11,11 @@ from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
-from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
-from tritonproof.run.once import once
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.run.once import forget, once
+from tritonproof.run.prepared_case import CaseScope, PreparedCase, time_request
 from tritonproof.serve.container import libraries
-
-
-@dataclass(frozen=True)
-class Loading:
-    """The last loading of a case. Each further one is a new value, so that the case is cold after it."""
-
-    loaded: LoadedAs | None = None
-    """How the case is loaded; None before it is asked for a scenario, and after a loading that failed."""
-    by_own_config: bool = True
-    """False if a search has varied the configuration of a repository's model, or if a loading failed."""
-    is_cold: bool = True
-    """Whether it has had no load since."""
+from tritonproof.spec import Arrays
 
 
 @dataclass(eq=False)
@@ -35,19 +24,20 @@ class Loader:
 
     prepared: PreparedCase
     scope: CaseScope
-    loading: Loading = Loading()
+    loaded: LoadedAs | None = field(init=False)
+    """How the case is loaded; None before its first loading, and after one that failed."""
+    is_cold: bool = True
+    """Whether it has had no load since it was loaded."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
     """By scenario: how long the server's start, the last loading and the first request after it took."""
 
-    @property
-    def loaded(self) -> LoadedAs | None:
-        return self.loading.loaded
+    def __post_init__(self) -> None:
+        self.loaded = self.prepared.loaded
 
     @property
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
-        backend = self.loaded.backend if self.loaded else self.prepared.backend
-        return self.serving_by(backend) if backend else None
+        return self.serving_by(self.loaded.backend) if self.loaded else None
 
     def serving_by(self, backend: str) -> schema.Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
@@ -70,50 +60,55 @@ class Loader:
         data = self.scope.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
+    @once
+    def infer_in_process(self) -> Callable[[Arrays], Arrays]:
+        """The converted artifact, open in this process; it is asked of a conversion alone."""
+        assert self.prepared.open_in_process is not None
+        return self.prepared.open_in_process()
+
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
-            self.prepared.leave_gpu()
+            forget(self, "infer_in_process")
             self.scope.model_run.leave_gpu()
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
-        """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Both
-        scenarios of a model of --repository are loaded in the same way."""
-        prepared = self.prepared
-        variant = ConfigVariant(scenario, deployment or prepared.deployment)
+        """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Raises
+        NotAvailableError unless the model takes single requests."""
+        prepared, model = self.prepared, self.prepared.case.model
+        variant = prepared.variant_for(scenario)
+        if deployment is not None:
+            variant = variant._replace(deployment=deployment)
         self.leave_gpu()
         prepared.server.check_running()
-        if self.loaded is not None and self.loaded.variant == variant and self.loading.by_own_config:
-            return self.loaded
-        self.restore()
-        self.loading = Loading()  # for no scenario, if what follows fails
-        loaded, self.starts[scenario] = prepared.load_variant(variant)
-        self.loading = Loading(loaded)
+        if not model.takes_single_requests:
+            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
+            outlook = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {outlook}")
+        loaded = self.loaded
+        if loaded is None or not loaded.by_own_config or loaded.variant != variant:
+            self.loaded, self.is_cold = None, True
+            self.scope.say(f"load into Triton ({scenario})")
+            with self.scope.model_run.hold_machine(exclusive=False):
+                started = time.monotonic()
+                loaded = prepared.load(variant)
+                loading_s = time.monotonic() - started
+                first_request_s, answer = time_request(prepared, 1)
+            loaded = dataclasses.replace(loaded, loading_s=loading_s, first_request_s=first_request_s)
+            loaded = self.loaded = dataclasses.replace(loaded, first_answer=answer)
+        times = round(loaded.loading_s, 3), round(1e3 * loaded.first_request_s, 3)
+        self.starts[scenario] = schema.Start(scenario, prepared.server.ready_s, *times)
         return loaded
 
     @contextlib.contextmanager
     def changing_to(self, loaded: LoadedAs) -> Iterator[None]:
         """The block loads a repository's model by another configuration, and checks its answers. The model
         counts as `loaded` once the block has ended without error; until then, nothing does."""
-        self.loading = Loading(by_own_config=False)
+        self.loaded, self.is_cold = None, True
         with self.scope.model_run.hold_machine(exclusive=False):
             yield
-        self.loading = Loading(loaded, by_own_config=False)
-
-    def restore(self) -> None:
-        """Load a repository's model by its own configuration, unless it is loaded so."""
-        if not self.loading.by_own_config and self.prepared.case.model.from_repository:  # else loaded on use
-            self.loading = Loading(by_own_config=False)
-            with self.scope.model_run.hold_machine(exclusive=False):
-                self.prepared.load_anew(ConfigVariant("online", self.prepared.deployment))
-            self.loading = Loading()
-
-    def put_under_load(self) -> bool:
-        """Note that the case gets load; returns whether it was cold, without load since it was loaded."""
-        was_cold = self.loading.is_cold
-        self.loading = dataclasses.replace(self.loading, is_cold=False)
-        return was_cold
+        self.loaded = loaded
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
@@ -124,10 +119,10 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.prepared, self.loaded
-        self.loading = Loading(by_own_config=False)
+        self.loaded, self.is_cold = None, True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
-        since_start = ConfigVariant("online", prepared.deployment)  # before anything asked for a scenario
-        backend = prepared.load_anew(loaded.variant if loaded else since_start)
-        self.loading = Loading(loaded and dataclasses.replace(loaded, backend=backend, first_answer=None))
+        anew = prepared.load(loaded.variant if loaded else prepared.variant_for("online"))
+        if loaded is not None:
+            self.loaded = dataclasses.replace(loaded, backend=anew.backend, first_answer=None)
         return time.monotonic() - started

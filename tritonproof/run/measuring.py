@@ -24,7 +24,6 @@ from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scena
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import repository_case
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
@@ -38,7 +37,8 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 @contextlib.contextmanager
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
-    check_measurable(run.server, run.prepared.unreported)
+    described = run.prepared.described
+    check_measurable(run.server, described.unreported if described else ())
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
@@ -96,7 +96,7 @@ def _measure_states(
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline = run.baseline
-    plan = run.settings.plan(compared=baseline is not None)
+    plan, described = run.settings.plan(compared=baseline is not None), run.prepared.described
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
     def with_latency_verdict(result: PointResult) -> PointResult:
@@ -108,7 +108,7 @@ def _measure_states(
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting_calls(run_pass, run.prepared.called_names)),
+        run_pass=verifying(counting_calls(run_pass, described.called_names if described else ())),
         on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
@@ -118,7 +118,7 @@ def _measure_states(
     if errors and run.server.how_it_ended():
         raise next(iter(errors.values()))  # measurements on a server that has ended do not count
     say("one sample repeated")
-    run.loader.put_under_load()
+    run.loader.is_cold = False
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     measured: dict[LoadPoint, MeasuredPoint | ProofError] = {**errors}
     for state in states:
@@ -144,8 +144,9 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> P
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after loading a model of --repository with the requests after it."""
     run.loader.check_may_reload()
-    config = repository_case(run.prepared).described.config
-    batch = warmup_batch(config, run.samples.read([0]))
+    described = run.prepared.described
+    assert described is not None, "no conversion has a warm-up of its user's"
+    batch = warmup_batch(described.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

@@ -100,16 +100,18 @@ def _measure(
     point = best.point
     with prepare_to_measure(run, [point]) as (job,):
         jobs = {"served": replace(job, request_s=best.request_s)}
-        cold = ["served"] if run.loader.put_under_load() else []
+        cold = ["served"] if run.loader.is_cold else []
         reference_text = ""
         if reference is not None and str(reference.case) != str(run.case):
             server, request_s = reference.server, reference.best.request_s
             served = replace(job.served, server=server, name=server.name_of(reference.case))
             jobs["reference"] = replace(job, served=served, point=reference.best.point, request_s=request_s)
             reference_text = f", {served.name}"
-            if reference.put_under_load():
+            if reference.is_cold:
                 cold.append("reference")
+            reference.is_cold = False
         run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
+        run.loader.is_cold = False
         turns = in_turns.measure_in_turns(jobs, worker, batch, run.settings.plan(), cold)
     compared = None
     if reference is not None:
@@ -127,7 +129,7 @@ def _measure(
         peak_flops_per_s=peak,
         spinning=worker.spinning,
         reference=compared,
-        marks=tuple(in_turns.marks_of_turns(turns, best, reference and reference.best)),
+        marks=tuple(in_turns.marks_of_turns(turns, best, reference.best if reference else None)),
     )
 
 
@@ -148,7 +150,7 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
     case = reference_of(run.case)
     references = run.model_run.references if stack is None else {}
     if str(case) == str(run.case):
-        return Reference(case, run.build.facts.digest, run.server, run.loader.put_under_load, best)
+        return Reference(case, run.build.facts.digest, run.server, best)
     if str(case) not in references:
         references[str(case)] = _served_reference(run, case, stack or run.model_run.stack)
     return references[str(case)]
@@ -174,5 +176,4 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(CaseRun(scope, prepare_reference))
     reference_run.loader.ensure_loaded(best.point.scenario)
-    server, put_under_load = reference_run.server, reference_run.loader.put_under_load
-    return Reference(case, build.facts.digest, server, put_under_load, best)
+    return Reference(case, build.facts.digest, reference_run.server, best)

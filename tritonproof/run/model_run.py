@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonproof.accuracy import stages
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
@@ -51,14 +51,16 @@ class SuiteRun:
         return self.peaks[kind]
 
 
-class Reference(NamedTuple):
-    """A case of a model's reference format on its server, its loader's method, and its fastest load point."""
+@dataclass
+class Reference:
+    """A case of a model's reference format on its server, and its fastest load point."""
 
     case: Case
     build_digest: str
     server: Server
-    put_under_load: Callable[[], bool]
     best: PointResult
+    is_cold: bool = True
+    """Whether no other case has been compared with it since it was loaded."""
 
 
 @dataclass(eq=False)

@@ -3,15 +3,16 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
-from tritonproof.record.schema import ConfigVariant, Deployment, Start
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.run.model_run import ModelRun
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSetup
@@ -64,32 +65,12 @@ class PreparedCase(Protocol):
     """A case with its build and server: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
 
     @property
-    def backend(self) -> str:
-        """The backend that serves the case since it was prepared; empty for a conversion."""
-
-    @property
-    def called_names(self) -> Sequence[str]:
-        """The models that it calls; none of a conversion."""
-
-    @property
-    def unreported(self) -> Sequence[str]:
-        """What its server does not report of it; nothing of a conversion."""
-
-    @property
     def case(self) -> Case:
         """The case; for --repository with the inputs, outputs and batch sizes that only its server knew."""
 
     @property
     def samples(self) -> Samples:
         """The samples of which requests are made."""
-
-    @property
-    def scored_samples(self) -> Samples | None:
-        """The samples whose answers are scored; None for a model of --repository without labels."""
-
-    @property
-    def requests_note(self) -> str:
-        """Where the requests come from, in words; empty for the model's data set."""
 
     @property
     def deployment(self) -> Deployment:
@@ -104,19 +85,24 @@ class PreparedCase(Protocol):
         """The case's Triton, which is started when first asked for."""
 
     @property
-    def infer_in_process(self) -> Callable[[Arrays], Arrays] | None:
-        """The converted artifact in this process: from inputs by name, [rows, ...] each, the outputs, which
-        its server must give too. None for a model of --repository."""
+    def open_in_process(self) -> Callable[[], Callable[[Arrays], Arrays]] | None:
+        """Opens the converted artifact in this process. From inputs by name, [rows, ...] each, it computes
+        the outputs, which the server must give too. None for a model of --repository."""
 
-    def load_anew(self, variant: ConfigVariant) -> str:
-        """Load the model, even if it is loaded; returns the backend that serves it."""
+    @property
+    def described(self) -> DescribedModel | None:
+        """What its server says of a model of --repository; None for a conversion, which the suite describes
+        to the server."""
 
-    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        """Load a conversion as a variant; a repository's model is loaded since the case was prepared. Returns
-        how the model is loaded, and how long loading it and its first request took."""
+    @property
+    def loaded(self) -> LoadedAs | None:
+        """How the model was loaded when the case was prepared; None if it was not."""
 
-    def leave_gpu(self) -> None:
-        """Free the GPU memory of `infer_in_process`, which reopens on use."""
+    def variant_for(self, scenario: Scenario) -> ConfigVariant:
+        """The variant of its configuration that serves a scenario: of --repository one serves both."""
+
+    def load(self, variant: ConfigVariant) -> LoadedAs:
+        """Load the model, even if it is loaded; returns how, without a first request."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

@@ -19,14 +19,7 @@ from tritonproof.user_models import model_from_config
 
 def run_of_case(case: Case, model_run: ModelRun) -> CaseRun:
     """The run of a case itself, with that of its baseline."""
-    return CaseRun(CaseScope(case, model_run, model_run.suite_run.settings), prepare_own, baseline_of)
-
-
-def prepare_own(scope: CaseScope) -> PreparedCase:
-    if scope.requested.model.from_repository:
-        entries = scope.model_run.suite_run.models.repository_entries
-        return scope.stack.enter_context(serve_repository_case(scope, entries))
-    return ConvertedCase(scope, converted_build(scope))
+    return CaseRun(CaseScope(case, model_run, model_run.suite_run.settings), prepare, baseline_of)
 
 
 def baseline_of(run: CaseRun) -> CaseRun | None:
@@ -43,18 +36,23 @@ def baseline_of(run: CaseRun) -> CaseRun | None:
         settings = dataclasses.replace(settings, repository=baseline.folder)
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
         case = dataclasses.replace(case, model=model)
-    prepare = functools.partial(prepare_baseline, run.prepared)
-    return CaseRun(CaseScope(case, run.model_run, settings, "baseline"), prepare)
+    prepare_baseline = functools.partial(prepare, compared=run.prepared)
+    return CaseRun(CaseScope(case, run.model_run, settings, "baseline"), prepare_baseline)
 
 
-def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:
-    """Prepare the baseline of the `compared` case: another build or repository, or the same one on another
-    Triton. Models of repositories get the samples of the compared case."""
-    against, available = scope.settings.against, scope.model_run.suite_run.models
-    if compared.case.model.from_repository:
+def prepare(scope: CaseScope, compared: PreparedCase | None = None) -> PreparedCase:
+    """Prepare a case itself, or as the baseline of the `compared` one: another build or repository, or the
+    same one on another Triton. Models of repositories get the samples of the compared case."""
+    against = None if compared is None else scope.settings.against
+    if scope.requested.model.from_repository:
+        available, samples = scope.model_run.suite_run.models, None if compared is None else compared.samples
         entries = available.repository_entries if against is None else available.baseline_entries
-        return scope.stack.enter_context(serve_repository_case(scope, entries, compared.samples))
-    building = contextlib.nullcontext(compared.build) if against is None else _build(scope, against)
+        return scope.stack.enter_context(serve_repository_case(scope, entries, samples))
+    building: contextlib.AbstractContextManager[CaseBuild]
+    if compared is None:
+        building = converted_build(scope)
+    else:
+        building = contextlib.nullcontext(compared.build) if against is None else _build(scope, against)
     return ConvertedCase(scope, building, keeps_config=against is not None)
 
 

@@ -18,7 +18,6 @@ from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.repository_case import repository_case
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
@@ -28,11 +27,10 @@ def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, Sa
     its own settings, under dynamic batching; with `as_loaded` it stays as it is, as a search's winner."""
     if not as_loaded:
         run.loader.ensure_loaded("online")
-    case, accuracy, samples = run.case, run.accuracy, run.prepared.scored_samples
+    case, accuracy, samples = run.case, run.accuracy, run.samples
     user_limits, is_labelled = run.settings.thresholds.limits(case), accuracy.why_no_score is None
-    assert samples is not None
     framework = converted = comparison = None
-    if not case.model.from_repository:
+    if run.prepared.open_in_process is not None:
         framework, converted = run.model_run.framework_answers, accuracy.converted_answers
         comparison = StageComparison("served", samples.ids, converted.outputs, accuracy.arithmetic)
     run.loader.leave_gpu()
@@ -47,9 +45,9 @@ def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, Sa
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
-    if not run.case.model.from_repository or run.case.model.takes_single_requests:
+    described = run.prepared.described
+    if described is None or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
-    described = repository_case(run.prepared).described
     run.say("send the same requests again")
     with run.hold_machine(exclusive=False):
         called = (entry.config for entry in described.called if entry.config is not None)
@@ -80,16 +78,17 @@ def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     with run.hold_machine(exclusive=False):
         context = run.gate_context  # before a reload, as it has the answers given alone
         loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-        if gate.needs_configuration and "configuration" in run.prepared.unreported:
+        described = run.prepared.described
+        if gate.needs_configuration and described and "configuration" in described.unreported:
             raise NotAvailableError("the server does not give the configuration and its largest batch")
         return gate.check(dataclasses.replace(context, loaded=loaded))
 
 
 def _reload(run: CaseRun) -> LoadedAs:
-    """Load the case again: a converted one for offline, after it was loaded for online."""
+    """Load the case again: for offline, after it was loaded for online."""
     run.loader.check_may_reload()
     run.loader.ensure_loaded("offline")
-    if run.case.model.from_repository:  # both scenarios load it in the same way
+    if run.prepared.variant_for("offline") == run.prepared.variant_for("online"):  # so it was loaded already
         run.loader.reload()
     return run.loader.ensure_loaded("offline")
 

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from tritonproof.build.configuration import config_text
 from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Start
+from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Scenario
 from tritonproof.run.available_models import labelled_samples
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_and_describe
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
@@ -43,8 +43,6 @@ class AcceptedSamples:
     """The samples that a model accepts, from which all requests are made, and its answer to the first."""
 
     samples: Samples
-    source: str
-    """Where the samples come from, and what the server does not report, for the record and for readers."""
     first_request_s: float
     answer: Arrays | None
     """The answer to the first request, [1, ...] each; None for a model without single requests."""
@@ -62,60 +60,28 @@ class RepositoryCase:
     build: CaseBuild
     """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
-    scored_samples: Samples | None = None
-    """All of the user's labelled samples; None without labels."""
-    infer_in_process = None
-
-    @property
-    def backend(self) -> str:
-        return self.described.backend
-
-    @property
-    def called_names(self) -> Sequence[str]:
-        return self.described.called_names
-
-    @property
-    def unreported(self) -> Sequence[str]:
-        return self.described.unreported
+    open_in_process = None
 
     @property
     def samples(self) -> Samples:
         return self.accepted_samples.samples
 
     @property
-    def requests_note(self) -> str:
-        return self.accepted_samples.source
-
-    def load_variant(self, variant: ConfigVariant) -> tuple[LoadedAs, Start]:
-        """How the model is loaded since the case was prepared, for either scenario, and how long that took:
-        nothing is loaded or sent again. The first answer of a remote model is None, as others may have asked
-        before. Raises NotAvailableError unless the model takes single requests."""
-        model = self.case.model
-        if not model.takes_single_requests:
-            how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
-            outlook = "test_conversation proves it, load on it is not measured"
-            raise NotAvailableError(f"{model.name} {how}: {outlook}")
-        first_ms = round(1e3 * self.accepted_samples.first_request_s, 3)
-        start = Start(variant.scenario, self.server.ready_s, self.described.loading_s, first_ms)
-        first_answer = self.accepted_samples.answer if self.described.entry.folder else None
-        config = self.described.config
-        may_join = config.ensemble_scheduling.step or self.described.called or self.described.unreported
+    def loaded(self) -> LoadedAs:
+        accepted, described, config = self.accepted_samples, self.described, self.described.config
+        first_answer = accepted.answer if described.entry.folder else None  # others may have asked before
+        may_join = config.ensemble_scheduling.step or described.called or described.unreported
         joins_requests = bool(may_join) or config.HasField("dynamic_batching")  # as far as the server says
-        return LoadedAs(variant, self.described.backend, first_answer, joins_requests), start
+        times = described.loading_s, accepted.first_request_s
+        return LoadedAs(self.variant_for("online"), described.backend, first_answer, joins_requests, *times)
 
-    def load_anew(self, _variant: ConfigVariant) -> str:
+    def variant_for(self, _scenario: Scenario) -> ConfigVariant:
+        return ConfigVariant("online", self.deployment)
+
+    def load(self, _variant: ConfigVariant) -> LoadedAs:
         assert self.described.entry.folder is not None
         load_folder(self.server, self.described.entry.folder)
-        return self.backend
-
-    def leave_gpu(self) -> None:
-        """Do nothing: this process has no model of it."""
-
-
-def repository_case(prepared: PreparedCase) -> RepositoryCase:
-    """The prepared case, which must be one of --repository, with all that its server says of it."""
-    assert isinstance(prepared, RepositoryCase)
-    return prepared
+        return dataclasses.replace(self.loaded, first_answer=None)
 
 
 @contextlib.contextmanager
@@ -146,16 +112,12 @@ def serve_repository_case(
             model, described, accepted_samples = _describe_and_ask(
                 scope, server, entries, labels, shared_samples
             )
-        scope.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
+        scope.note(f"{scope.label}: {described}; requests: {accepted_samples.samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
-        labelled = None
-        if labels is not None:
-            labelled = labelled_samples(model, settings.samples.by_model(entries)[name], labels)
         build = as_build(case, described, as_served)
-        deployment = deployment_of(case, settings)
-        yield RepositoryCase(case, deployment, server, described, build, accepted_samples, labelled)
+        yield RepositoryCase(case, deployment_of(case, settings), server, described, build, accepted_samples)
 
 
 def _describe_and_ask(
@@ -173,7 +135,11 @@ def _describe_and_ask(
         folder = scope.settings.samples.by_model(entries).get(name)
         if folder is None or not model.inputs:
             return None
-        return read_samples(folder, model.inputs, several=labels is None and model.takes_single_requests)
+        if labels is not None:
+            samples = labelled_samples(model, folder, labels)
+        else:
+            samples = read_samples(folder, model.inputs, several=model.takes_single_requests)
+        return dataclasses.replace(samples, source="the samples that were given")
 
     samples = shared_samples
     if model_from_config.is_complete(entries[name].config):  # or else the server may add inputs
@@ -187,14 +153,13 @@ def _describe_and_ask(
             what = f"{scope.label} takes other inputs: {', '.join(others)}"
             raise AccuracyError(what, where=scope.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
-        samples = dataclasses.replace(shared_samples, other_shapes=taken)
-    source = "the samples that were given" if shared_samples is None else "those of the case that is compared"
-    samples = samples or user_samples(model)
-    accepted_samples = send_first_request(server, model, samples, source)
+        source = "those of the case that is compared"
+        samples = dataclasses.replace(shared_samples, other_shapes=taken, source=source)
+    accepted = send_first_request(server, model, samples or user_samples(model))
     if described.unreported:
-        source = f"{accepted_samples.source}; the server does not give {' and '.join(described.unreported)}"
-        accepted_samples = dataclasses.replace(accepted_samples, source=source)
-    return model, described, accepted_samples
+        source = f"{accepted.samples.source}; the server does not give {' and '.join(described.unreported)}"
+        accepted = dataclasses.replace(accepted, samples=dataclasses.replace(accepted.samples, source=source))
+    return model, described, accepted
 
 
 def other_inputs(model: Model, samples: Samples) -> list[str]:
@@ -233,19 +198,19 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
     return CaseBuild(case, folder, facts)
 
 
-def send_first_request(
-    server: Server, model: Model, samples: Samples | None, samples_source: str = ""
-) -> AcceptedSamples:
-    """Send the first of `samples`, whose `samples_source` the record states. Without any, make some up, with
-    the first length of variable dimensions that the server takes and a request can hold.
+def send_first_request(server: Server, model: Model, samples: Samples | None) -> AcceptedSamples:
+    """Send the first of `samples`. Without any, make some up, with the first length of variable dimensions
+    that the server takes and a request can hold.
 
     Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
     NotAvailableError if its configuration does not say which values it takes.
     """
     if samples is not None:
         count = sum(map(len, samples.other_shapes))
-        extra = f", {count} of other shapes than most, one to a request" if count else ""
-        return AcceptedSamples(samples, f"{samples_source}{extra}", *_ask(server, model, samples))
+        if count:
+            source = f"{samples.source}, {count} of other shapes than most, one to a request"
+            samples = dataclasses.replace(samples, source=source)
+        return AcceptedSamples(samples, *_ask(server, model, samples))
     is_variable = any(-1 in tensor.shape for tensor in model.inputs)
     first_error: ProofError | None = None
     discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]
@@ -266,7 +231,7 @@ def send_first_request(
             source += ", texts of one character: what is done with longer ones is not tried"
         if is_variable:
             source += f", variable dimensions {length} long"
-        return AcceptedSamples(samples, source, *answered)
+        return AcceptedSamples(dataclasses.replace(samples, source=source), *answered)
     assert first_error is not None
     if (is_variable or discrete) and not isinstance(first_error, InputError):
         refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"

@@ -22,11 +22,11 @@ from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
-from tritonproof.run.repository_case import repository_case
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.measurer import Measurer
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.loading import load_folder
 from tritonproof.user_models import model_from_config
 
@@ -37,8 +37,9 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    searched: ConvertedSearch | RepositorySearch
-    searched = RepositorySearch(run) if run.case.model.from_repository else ConvertedSearch(run)
+    searched: ConvertedSearch | RepositorySearch = ConvertedSearch(run)
+    if (described := run.prepared.described) is not None:
+        searched = RepositorySearch(run, described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
@@ -59,17 +60,14 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     hold_machine = functools.partial(run.hold_machine, exclusive=True)
     measurer = Measurer(goal, plan, prepare_job, hold_machine, say=say, on_left_out=note_left_out)
     started = time.monotonic()
-    try:
-        rerun, entry = fastest.find_fastest(space, measurer)
-        winner = rerun.candidate.variant
-        searched.load(winner)
-        duration_s = round(time.monotonic() - started, 1)
-        text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)
-        path = record_files.record_path(run.case.key, run.settings.results)
-        config = record_updates.write_search_config(path, text, diff)
-        yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
-    finally:
-        run.loader.restore()
+    rerun, entry = fastest.find_fastest(space, measurer)
+    winner = rerun.candidate.variant
+    searched.load(winner)
+    duration_s = round(time.monotonic() - started, 1)
+    text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)
+    path = record_files.record_path(run.case.key, run.settings.results)
+    config = record_updates.write_search_config(path, text, diff)
+    yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,7 @@ class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
     given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
-    def __init__(self, run: CaseRun) -> None:
-        described = repository_case(run.prepared).described
+    def __init__(self, run: CaseRun, described: DescribedModel) -> None:
         self.run, self.entry = run, described.entry
         if self.entry.is_ensemble:
             what = f"the ensemble {self.entry.name} has no instances and no batcher of its own to vary"
@@ -142,8 +139,8 @@ class RepositorySearch:
         loader, own = self.run.loader, self.gate_context.loaded
         # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         joins_requests = own.joins_requests or variant.joins_requests
-        loaded = LoadedAs(variant, own.backend, joins_requests=joins_requests)
-        if loader.loading.by_own_config or loader.loaded != loaded:
+        loaded = LoadedAs(variant, own.backend, joins_requests=joins_requests, by_own_config=False)
+        if loader.loaded != loaded:
             with loader.changing_to(loaded):
                 config = candidates.apply_variant(self.completed, self.completed, variant)
                 load_folder(self.run.server, self.folder, config)
