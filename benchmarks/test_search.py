@@ -32,4 +32,4 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if search.verdict == "failed":
         raise SpeedError(shown.why_no_winner or no_winner_text(search))
     if conversion is None:
-        run.scope.note(proposal_text(search))
+        run.note(proposal_text(search))

@@ -100,11 +100,10 @@ def described_model(**configuration: Any) -> DescribedModel:
 
 def prepare_repository_case(server: Server | None = None, **configuration: Any) -> Prepare:
     """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
-    described = described_model(**configuration)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
         case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
-        accepted = AcceptedSamples(toy.samples(1), 0.0, {})
+        described, accepted = described_model(**configuration), AcceptedSamples(toy.samples(1), 0.0, {})
         build = CaseBuild(case, Path("m"))
         return RepositoryCase(case, toy.DEPLOYMENT, server or StandInServer(), described, build, accepted)
 
@@ -124,7 +123,7 @@ def running(
     suite_run = SuiteRun(settings, progress=Progress(write_line), selected_points=points)
     with (
         ModelRun(MODEL, case.target, suite_run) as model_run,
-        CaseRun(CaseScope(case, model_run, settings), how, baseline_of) as run,
+        CaseRun(case, model_run, settings, how, baseline_of) as run,
     ):
         yield run
 

@@ -50,7 +50,8 @@ def ask(server: Any, *inputs: Tensor, samples: Samples | None = None) -> Accepte
 
 def test_source_says_whose_samples_are_sent() -> None:
     samples = replace(toy.samples_of({"IN": np.zeros((2, 16), np.float32)}), source="those of the case")
-    assert ask(Asked(16), samples=samples).samples.source == "those of the case"
+    samples = replace(samples, other_shapes=[samples])
+    assert ask(Asked(16), samples=samples).samples.source.startswith("those of the case, 2 of other shapes")
 
 
 def test_lengths_are_tried_in_order() -> None:

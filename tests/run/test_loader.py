@@ -1,7 +1,6 @@
 """How a case is loaded again, and what its run then knows of it."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +18,7 @@ from tritonproof.serve.kinds import ServerProgram
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
-@pytest.mark.parametrize("prepare_on", [partial(prepare, case=toy.case()), prepare_repository_case])
+@pytest.mark.parametrize("prepare_on", [prepare, prepare_repository_case])
 def test_case_that_a_reload_left_unloaded_is_loaded_once(prepare_on: Any, run_of: RunOf) -> None:
     loading = Mock(side_effect=[ProofError("no memory"), None])
     loader = run_of(prepare_on(server=StandInServer(on_loading=loading))).loader

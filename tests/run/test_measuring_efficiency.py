@@ -105,7 +105,7 @@ def test_entry_joins_turns_process_and_the_peak_of_all_gpus(
     (entry,) = measuring_efficiency.measure_efficiency(run)
     assert taken.call_args.args[1:] == (worker, 4, run.settings.plan(), ["served"])
     assert (entry.in_process_batch, entry.threads, entry.spinning, entry.turn_count) == (4, 2, True, 2)
-    assert (entry.ratio, entry.flops_per_inference) == (turns.ratio(), 7.0)
+    assert (entry.ratio, entry.flops_per_inference, run.loader.is_cold) == (turns.ratio(), 7.0, False)
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9)
     assert present(entry.reference).ratio.value == 1.0
 

@@ -50,13 +50,11 @@ def test_configuration_that_changes_answers_is_left_out(
     assert (run.loader.loaded, loading.call_count) == (None, 1)
     for _once_and_again in range(2):
         search.load(toy.ONLINE)
-    assert (loading.call_count, run.loader.ensure_loaded("online").by_own_config) == (2, True)
-    assert loading.call_count == 3
+    loaded = loading.call_count, run.loader.ensure_loaded("online").by_own_config, loading.call_count
+    assert loaded == (2, True, 3), "the search loads it once, the next step its own configuration"
 
 
-def test_own_configuration_is_loaded_again_after_a_failed_search(
-    run_of: RunOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_configuration_follows_a_failed_search(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> None:
     server = StandInServer(on_loading=(loading := Mock(side_effect=[ProofError("nothing loads"), None])))
     run = run_of(prepare_repository_case(server, instance_group=[{}]), latency_budget_ms="7")
     monkeypatch.setattr(fastest, "find_fastest", lambda _space, measurer: measurer.probe(CANDIDATE, POINT))

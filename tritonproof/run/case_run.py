@@ -19,10 +19,12 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
 from tritonproof.run.case_accuracy import CaseAccuracy
 from tritonproof.run.loader import Loader
-from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
-from tritonproof.run.prepared_case import CaseScope, PreparedCase
+from tritonproof.run.model_run import ModelRun
+from tritonproof.run.once import forget_all, is_made, once
+from tritonproof.run.prepared_case import CaseScope, PreparedCase, Role
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Samples
 
 
@@ -44,20 +46,22 @@ def _ended(scope: CaseScope) -> NoReturn:
     raise RuntimeError(f"{scope.label}: the block of this run has ended")
 
 
-class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
+class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     """A case for the duration of a block, `with run_of_case(case, model_run) as run`. Steps ask it for the
     case, prepared and loaded, for its accuracy, and for what load needs. The end of the block frees all."""
 
     def __init__(
         self,
-        scope: CaseScope,
+        requested: Case,
+        model_run: ModelRun,
+        settings: Settings,
         prepare: Callable[[CaseScope], PreparedCase],
         find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
+        role: Role = "",
     ) -> None:
         """`prepare` is called when a step first needs the case, and completes it: only a server tells what
         inputs a model of --repository has."""
-        self.scope, self.settings, self.say = scope, scope.settings, scope.say
-        self.model_run, self.hold_machine = scope.model_run, scope.model_run.hold_machine
+        super().__init__(requested, model_run, settings, role)
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
         self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
@@ -69,16 +73,16 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
                 forget_all(getattr(self, name))
         forget_all(self)
         self._prepare = _ended
-        self.scope.stack.__exit__(*error)
+        self.stack.__exit__(*error)
 
     @once
     def prepared(self) -> PreparedCase:
         """The case, converted or served from its repository, as the run's role asks for."""
-        return self._prepare(self.scope)
+        return self._prepare(self)
 
     @once
     def loader(self) -> Loader:
-        return Loader(self.prepared, self.scope)
+        return Loader(self.prepared, self)
 
     @once
     def accuracy(self) -> CaseAccuracy:
@@ -106,7 +110,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def machine(self) -> schema.Machine:
-        return machine.stamp(self.scope.requested.target.device, is_client=self.settings.triton.is_remote)
+        return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server, once it was started, has ended by itself."""
@@ -130,10 +134,11 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             can_share_memory=self.settings.shared_memory == "system",
         )
 
-    @once_sharing_machine
+    @once
     def expected_answers(self) -> ExpectedAnswers:
         """The answers that are expected of the case under load."""
-        return self.expected_answers_to(self.loader.served.data)
+        with self.model_run.hold_machine(exclusive=False):
+            return self.expected_answers_to(self.loader.served.data)
 
     def expected_answers_to(self, data: InputData) -> ExpectedAnswers:
         """The expected answers to this load data: those of a converted model in process, else of the server
@@ -163,9 +168,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         if (selected := self.model_run.suite_run.selected_points) is None:
             points = load_points(self.case, scenario, self.settings)
         else:
-            points = [
-                point for point in selected.get(str(self.scope.requested), ()) if point.scenario == scenario
-            ]
+            points = [point for point in selected.get(str(self.requested), ()) if point.scenario == scenario]
         # For a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 
@@ -173,4 +176,4 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run of the baseline on its own server; None if none is given, or it has no such model."""
         baseline = self._find_baseline(self)
-        return None if baseline is None else self.scope.stack.enter_context(baseline)
+        return None if baseline is None else self.stack.enter_context(baseline)

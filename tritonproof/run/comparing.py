@@ -24,7 +24,6 @@ from tritonproof.measure.verifying import with_expected
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import BaselineResult, CaseRun
-from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits
 
@@ -49,10 +48,10 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     settings, name = run.settings, str(run.settings.baseline)
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
-        run.scope.note(f"{run.case} against {name}: served by its {backend} backend")
+        run.note(f"{run.case} against {name}: served by its {backend} backend")
     data = _shared_data(run, baseline)
     if data is not (own := run.loader.served).data:
-        run.scope.note(f"{run.case} against {name}: load of the shapes that it takes too")
+        run.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
         expected = run.expected_answers_to(data)
         jobs = [dataclasses.replace(state.current.job, served=served) for state in states]
@@ -76,7 +75,7 @@ def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
     """The load data for both: the case's own, or fewer if the baseline does not take all of its shapes."""
     if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
         return run.loader.served.data
-    return run.scope.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
+    return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
@@ -90,7 +89,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
-            time_request(side.prepared, 1)
+            side.loader.time_request(1)
 
     return load
 
@@ -104,13 +103,13 @@ def compare_with_baseline(run: CaseRun) -> BaselineResult:
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NewModelError(what, where=run.case)
-    with run.hold_machine(exclusive=False):
+    with run.model_run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), finding.result.fault]))
     known = warnings_in(baseline.server.log)
     new_warnings = [text for key, text in warnings_in(run.server.log).items() if key not in known]
     side, baseline_side = _served_side(run), _served_side(baseline)
-    with run.hold_machine(exclusive=True):
+    with run.model_run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {name}")
         loadings_s, baseline_loadings_s = _loadings_in_turns(run, baseline)
     side = structs.replace(side, loadings_s=tuple(loadings_s))
@@ -188,6 +187,6 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
-            answer_s = time_request(side.prepared, 1)[0] if side.case.model.takes_single_requests else 0.0
+            answer_s = side.loader.time_request(1)[0] if side.case.model.takes_single_requests else 0.0
             loadings_s.append(round(loading_s + answer_s, 3))
     return current_s, baseline_s

@@ -13,7 +13,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
-from tritonproof.run.prepared_case import CaseScope, PreparedCase, time_request
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.container import libraries
 from tritonproof.spec import Arrays
 
@@ -66,6 +66,15 @@ class Loader:
         assert self.prepared.open_in_process is not None
         return self.prepared.open_in_process()
 
+    def time_request(self, batch: int) -> tuple[float, Arrays]:
+        """Send a request with `batch` copies of the first sample; returns its seconds and its outputs."""
+        case, server = self.prepared.case, self.prepared.server
+        rows = {name: values[[0] * batch] for name, values in self.prepared.samples.read([0]).items()}
+        started = time.monotonic()
+        outputs = server.infer(server.name_of(case), case.model, rows)
+        elapsed_s = time.monotonic() - started
+        return elapsed_s, {output: values for output, values in outputs.items() if values is not None}
+
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
@@ -94,7 +103,7 @@ class Loader:
                 started = time.monotonic()
                 loaded = prepared.load(variant)
                 loading_s = time.monotonic() - started
-                first_request_s, answer = time_request(prepared, 1)
+                first_request_s, answer = self.time_request(1)
             loaded = dataclasses.replace(loaded, loading_s=loading_s, first_request_s=first_request_s)
             loaded = self.loaded = dataclasses.replace(loaded, first_answer=answer)
         times = round(loaded.loading_s, 3), round(1e3 * loaded.first_request_s, 3)

@@ -23,7 +23,6 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scenario, Soak, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
-from tritonproof.run.prepared_case import time_request
 from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
@@ -41,7 +40,7 @@ def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[li
     check_measurable(run.server, described.unreported if described else ())
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
-    with run.hold_machine(exclusive=True):
+    with run.model_run.hold_machine(exclusive=True):
         yield [run.job(point, expected) for point in points]
 
 
@@ -49,7 +48,7 @@ def time_first_request(run: CaseRun, job: LoadJob) -> PointState:
     """A load point before its first pass: its job with the seconds of one request, or an error."""
     run.say(f"measure {job.point.scenario}", "first request of each batch size")
     try:
-        request_s, _ = time_request(run.prepared, job.point.batch)
+        request_s, _ = run.loader.time_request(job.point.batch)
     except ProofError as error:
         return PointState((Side(job),), error=error)
     return PointState((Side(dataclasses.replace(job, request_s=request_s)),))
@@ -137,7 +136,7 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> P
     except ProofError as error:
         if run.server.how_it_ended():
             raise
-        run.scope.note(f"{run.case}: not checked for cached answers at {job.point}: {error.what}")
+        run.note(f"{run.case}: not checked for cached answers at {job.point}: {error.what}")
         return result
 
 
@@ -152,8 +151,8 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
     run.loader.ensure_loaded("online")
     run.say("load the model again", "time its first request")
-    with run.hold_machine(exclusive=True):
-        return time_first_and_later(run.loader.reload, lambda: time_request(run.prepared, batch)[0], batch)
+    with run.model_run.hold_machine(exclusive=True):
+        return time_first_and_later(run.loader.reload, lambda: run.loader.time_request(batch)[0], batch)
 
 
 def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
@@ -176,12 +175,12 @@ def soak(run: CaseRun) -> Soak:
     point = _soak_point(run)
     say = functools.partial(run.say, "soak")
     with prepare_to_measure(run, [point]) as (job,):
-        job = dataclasses.replace(job, request_s=time_request(run.prepared, point.batch)[0])
+        job = dataclasses.replace(job, request_s=run.loader.time_request(point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=say)
         loadings = reload_repeatedly(
-            lambda: (run.loader.reload(), time_request(run.prepared, 1)),
+            lambda: (run.loader.reload(), run.loader.time_request(1)),
             duration_s,
             functools.partial(read_usage_after_unloading, watched),
             most=max(LOADINGS, 2 * heaps),
@@ -197,5 +196,5 @@ def _soak_point(run: CaseRun) -> LoadPoint:
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
     point = ([point for point in points if point.batch <= run.deployment.max_batch_size] or points)[-1]
     check_batch(run, point)
-    run.scope.note(f"{run.case}: soak at {point.scenario} {point}")
+    run.note(f"{run.case}: soak at {point.scenario} {point}")
     return point

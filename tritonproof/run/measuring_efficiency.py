@@ -20,7 +20,6 @@ from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import prepare_to_measure
 from tritonproof.run.model_run import Reference
-from tritonproof.run.prepared_case import CaseScope
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -36,7 +35,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
-        with run.hold_machine(exclusive=False):
+        with run.model_run.hold_machine(exclusive=False):
             run.say("measure efficiency", "load the model in process")
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
             resident = run.settings.shared_memory == "cuda"  # tensors lie where the server's do
@@ -164,7 +163,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(results_of(right, run, build.facts.digest if build else "", deployment))
     if build is None or best is None:
-        run.scope.note(
+        run.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "
             "record as right, with load points of this build; select all of its tests too (-k)"
         )
@@ -172,8 +171,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     progress = run.model_run.suite_run.progress
     progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
     used = builds.private_copy(build, on_progress=lambda activity: progress.say(f"{case}: {activity}"))
-    scope = CaseScope(case, run.model_run, settings, "reference")
-    prepare_reference = functools.partial(ConvertedCase, building=used)
-    reference_run = stack.enter_context(CaseRun(scope, prepare_reference))
+    prepare = functools.partial(ConvertedCase, building=used)
+    reference_run = stack.enter_context(CaseRun(case, run.model_run, settings, prepare, role="reference"))
     reference_run.loader.ensure_loaded(best.point.scenario)
     return Reference(case, build.facts.digest, reference_run.server, best)

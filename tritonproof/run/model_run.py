@@ -134,8 +134,10 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
             self.say(f"measure what {precision.upper()} costs")
             training = functools.partial(samples_of, self.network_model, "training", self.suite_run.settings)
             framework_model, samples = self.framework_model_on_target, self.samples
-            cost = measure_cost(self.network_model, precision, framework_model, samples, training, self.batch)
-            self.precision_costs[precision] = cost
+            with self.hold_machine(exclusive=False):
+                self.precision_costs[precision] = measure_cost(
+                    self.network_model, precision, framework_model, samples, training, self.batch
+                )
         return self.precision_costs[precision]
 
     @once

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +18,20 @@ from tritonproof.serve.server_spec import ServerSetup
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
 
+Role = Literal["", "baseline", "reference"]
+"""What another run needs a run for, if one does."""
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(eq=False)
 class CaseScope:
-    """What a case is prepared from: the case as it was selected, its settings, and what ends with its run."""
+    """What a case is prepared from: the case as it was selected, its settings, and what ends with its run.
+    A `CaseRun` is one; kinds of cases know no more of it than this."""
 
     requested: Case
     model_run: ModelRun
     settings: Settings
     """The suite's, or for a baseline those with another server or repository."""
-    role: Literal["", "baseline", "reference"] = ""
-    """What another run needs this one for, if one does."""
+    role: Role = ""
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -103,12 +105,3 @@ class PreparedCase(Protocol):
 
     def load(self, variant: ConfigVariant) -> LoadedAs:
         """Load the model, even if it is loaded; returns how, without a first request."""
-
-
-def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
-    """Send a request with `batch` copies of the first sample; returns its seconds and its outputs."""
-    rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
-    started = time.monotonic()
-    outputs = prepared.server.infer(prepared.server.name_of(prepared.case), prepared.case.model, rows)
-    elapsed_s = time.monotonic() - started
-    return elapsed_s, {output: values for output, values in outputs.items() if values is not None}

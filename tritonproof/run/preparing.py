@@ -19,13 +19,13 @@ from tritonproof.user_models import model_from_config
 
 def run_of_case(case: Case, model_run: ModelRun) -> CaseRun:
     """The run of a case itself, with that of its baseline."""
-    return CaseRun(CaseScope(case, model_run, model_run.suite_run.settings), prepare, baseline_of)
+    return CaseRun(case, model_run, model_run.suite_run.settings, prepare, baseline_of)
 
 
 def baseline_of(run: CaseRun) -> CaseRun | None:
     """The run of the case on the baseline's server, with the settings that serve it there; None without
     --against and --against-triton, or if the baseline's repository has no model of the case's name."""
-    case, settings, baseline = run.scope.requested, run.settings, run.settings.baseline
+    case, settings, baseline = run.requested, run.settings, run.settings.baseline
     if baseline is None:
         return None
     if isinstance(baseline, ServerSpec):
@@ -37,7 +37,7 @@ def baseline_of(run: CaseRun) -> CaseRun | None:
         model = dataclasses.replace(model_from_config.as_model(entry), tolerances=case.model.tolerances)
         case = dataclasses.replace(case, model=model)
     prepare_baseline = functools.partial(prepare, compared=run.prepared)
-    return CaseRun(CaseScope(case, run.model_run, settings, "baseline"), prepare_baseline)
+    return CaseRun(case, run.model_run, settings, prepare_baseline, role="baseline")
 
 
 def prepare(scope: CaseScope, compared: PreparedCase | None = None) -> PreparedCase:

@@ -35,7 +35,7 @@ def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, Sa
         comparison = StageComparison("served", samples.ids, converted.outputs, accuracy.arithmetic)
     run.loader.leave_gpu()
     batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
-    with run.hold_machine(exclusive=False):
+    with run.model_run.hold_machine(exclusive=False):
         served = evaluate_through_server(run.server, case, samples, batch, on_progress, comparison)
     stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=is_labelled)
@@ -49,7 +49,7 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     if described is None or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
-    with run.hold_machine(exclusive=False):
+    with run.model_run.hold_machine(exclusive=False):
         called = (entry.config for entry in described.called if entry.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [described.config, *sequences]))
@@ -59,12 +59,12 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
 def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether the answers are those in the folder of --answers. With --record-answers, the model's first case
     in this run records its own, with which the others are compared."""
-    folder, case_id = run.settings.answers, str(run.scope.requested)
+    folder, case_id = run.settings.answers, str(run.requested)
     assert folder is not None
     run.say("answers without labels", "recorded")
     run_id = run.model_run.suite_run.identity.id if run.settings.record_answers else None
     on_wait = functools.partial(run.say, "wait for answers that another run records")
-    with run.hold_machine(exclusive=False):
+    with run.model_run.hold_machine(exclusive=False):
         context = run.gate_context
         run.loader.ensure_loaded("online")
         return recorded_gate(context, folder, case_id, run_id, on_wait)
@@ -75,7 +75,7 @@ def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     run.say("answers without labels", name)
     gate = GATES[name]
     assert gate.check is not None, "a function of its own proves this gate"
-    with run.hold_machine(exclusive=False):
+    with run.model_run.hold_machine(exclusive=False):
         context = run.gate_context  # before a reload, as it has the answers given alone
         loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
         described = run.prepared.described

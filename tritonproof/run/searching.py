@@ -21,7 +21,6 @@ from tritonproof.record import record_files
 from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.prepared_case import time_request
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
@@ -45,19 +44,19 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
 
     @functools.cache
     def request_s(_loaded: Candidate, batch: int) -> float:
-        return time_request(run.prepared, batch)[0]
+        return run.loader.time_request(batch)[0]
 
     def prepare_job(candidate: Candidate, point: LoadPoint) -> LoadJob:
         searched.load(candidate.variant)
         return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
     def note_left_out(candidate: Candidate, error: ProofError) -> None:
-        run.scope.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+        run.note(f"{run.case}: left out: {candidate.label}: {error.what}")
 
     def say(activity: str, detail: str) -> None:
         run.say(f"{search}: {activity}", detail)
 
-    hold_machine = functools.partial(run.hold_machine, exclusive=True)
+    hold_machine = functools.partial(run.model_run.hold_machine, exclusive=True)
     measurer = Measurer(goal, plan, prepare_job, hold_machine, say=say, on_left_out=note_left_out)
     started = time.monotonic()
     rerun, entry = fastest.find_fastest(space, measurer)
@@ -79,7 +78,7 @@ class ConvertedSearch:
     def space(self) -> SearchSpace:
         run, own, settings = self.run, self.run.deployment, self.run.settings
         if larger := [f"batch {batch}" for batch in settings.batches or () if batch > own.max_batch_size]:
-            run.scope.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
+            run.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
         return SearchSpace(
             own_deployment=own,
             device=run.case.target.device,
