@@ -40,7 +40,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     arguments = f'model_repos="{builds}", results="{results}", triton="embedded", '
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        lines += "    server, accuracy = run.server, run.accuracy\n"
+        lines += "    server, kept = run.server, (run.accuracy, run.loader)\n"
         exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), names)
     return builds, names, printed.getvalue().splitlines()
 
@@ -54,7 +54,7 @@ def test_contributing_example_converts_serves_and_measures(example: Example) -> 
     assert names["server"].process.poll() is not None, "it ends with the block"
     with pytest.raises(RuntimeError, match="has ended"):
         assert names["run"].server
-    assert not is_made(names["accuracy"], "converted_answers"), "the end frees all values"
+    assert not any(map(is_made, names["kept"], ("converted_answers", "infer_in_process"))), "all is freed"
 
 
 def test_baseline_of_earlier_builds_keeps_its_config(example: Example) -> None:
