@@ -14,7 +14,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.settings.options import options_of
-from tritonproof.settings.settings import CONFLICTS, NEEDS, Settings, option
+from tritonproof.settings.settings import Settings, option
 
 SHARDS = ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
 DEPLOYMENTS = (
@@ -30,7 +30,9 @@ DEPLOYMENTS = (
 class WithColour(Settings):
     """The suite's settings with another option."""
 
-    colour: str | None = option("output", "NAME", lambda _, text: text.lower(), goes_to="nodes checkout")
+    colour: str | None = option(
+        "output", "NAME", lambda _, text: text.lower(), goes_to="nodes checkout", conflicts_with="repository"
+    )
     """The colour of the bars, 5 % of them."""
 
 
@@ -40,15 +42,16 @@ def test_option_is_a_single_field() -> None:
     assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
     for receiver in ("nodes", "checkout", ""):
         assert given.command_line(receiver)[-2:] == ["--colour", "red"]
+    with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
+        parsed(["--colour", "RED", "--repository", "."], WithColour)
     assert parsed([], WithColour).colour is None
 
 
-def test_every_option_with_a_value_has_a_reader_and_rules_name_options_that_exist() -> None:
+def test_every_option_with_a_value_has_a_reader_and_names_others_that_exist() -> None:
     for name, spec in options_of(Settings).items():
         assert spec.metavar is None or callable(spec.read), f"{name} has no reader"
         assert {*spec.goes_to.split()} <= {"nodes", "checkout"}, f"{name} goes nowhere else"
-    for name, others in (*CONFLICTS.items(), *NEEDS.items()):
-        assert {name, *others} <= options_of(Settings).keys()
+        assert {*spec.conflicts_with.split(), *spec.needs.split()} <= options_of(Settings).keys(), name
 
 
 def test_header_lists_given_options(collect: Collect) -> None:

@@ -57,6 +57,10 @@ class Option:
     """Writes the text of the value, or of one of the values of a repeatable option."""
     goes_to: str = ""
     """Who else gets the option: "nodes" of a fleet, another "checkout" that builds the same models."""
+    conflicts_with: str = ""
+    """The fields of the options with which this one cannot be combined."""
+    needs: str = ""
+    """The fields of options, one of which has to be given with this one."""
 
 
 def option(*arguments: Any, **more: Any) -> Any:
@@ -291,7 +295,7 @@ def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any
 def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
     read = functools.partial(_by_name, read=existing_path, may_be_for_all=False)
-    return option(group, metavar, read, repeats=True, goes_to="nodes checkout")
+    return option(group, metavar, read, repeats=True, goes_to="nodes checkout", conflicts_with="repository")
 
 
 class _Changes(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """The suite's options. Each is one field of `Settings`: its name is the flag's, its metadata say how to read
-its text and which other runs get it, and the sentence below it is its help. The parser, the header and the
-command lines of nodes and other checkouts follow from the fields. Rules about several options come last."""
+its text and which other runs get it, and the sentence below it is its help. The parser, the checks, the
+header and the command lines of nodes and other checkouts are derived from the fields."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -47,7 +47,12 @@ class Settings:
     """The hardware whose cases run, such as a100 or cpu. Default: the targets that -k names (as in -k 'a100
     and onnx'), or else this machine's own hardware."""
     models: tuple[Path, ...] = option(
-        "selection", "FILE_OR_DIR", options.read_paths, repeats=True, goes_to="nodes checkout"
+        "selection",
+        "FILE_OR_DIR",
+        options.read_paths,
+        repeats=True,
+        goes_to="nodes checkout",
+        conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
@@ -57,10 +62,10 @@ class Settings:
     shard: Shard | None = option("selection", "I/N", options.read_shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
     and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
-    fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text)
+    fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text, conflicts_with="repository")
     """Run each test on a machine of a Ray cluster that has its hardware: local (this machine alone), auto
     (the cluster that this machine belongs to), HOST:PORT or ray://HOST:PORT. See docs/fleet.md."""
-    convert_only: bool = option("selection", default=False)
+    convert_only: bool = option("selection", default=False, conflicts_with="repository fleet")
     """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
     If --target names a GPU that is not here, try only the conversions that need no GPU."""
 
@@ -111,6 +116,7 @@ class Settings:
         {},
         text=options.deployment_text,
         goes_to="nodes checkout",
+        conflicts_with="repository",
     )
     """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
     preferred_batch_sizes=32+64, max_queue_delay_us=100 (microseconds), warmup=false; for ONNX Runtime on a
@@ -122,10 +128,11 @@ class Settings:
         lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
         text=lambda is_on: "on" if is_on else "off",
         goes_to="nodes checkout",
+        conflicts_with="repository",
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
     NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
-    model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS)
+    model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS, conflicts_with="fleet")
     """The folder in which converted models are built and kept. Default: model_repos."""
 
     batches: tuple[int, ...] | None = option("speed", "N,...", options.read_batches, goes_to="nodes")
@@ -165,18 +172,21 @@ class Settings:
     and fails if what the server uses grows without end. See docs/soak.md."""
 
     against: baseline_builds.AgainstSpec | None = option(
-        "comparison", "REF_OR_DIR", lambda _flag, text: baseline_builds.parse_against(text)
+        "comparison",
+        "REF_OR_DIR",
+        lambda _flag, text: baseline_builds.parse_against(text),
+        conflicts_with="fleet",
     )
     """Measure another build in turns with this one, and fail a load test if this one is shown to be slower: a
     git commit, a model repository (or a part of one), or a checkout. With --repository DIR, name the
     repository that DIR will replace; both must then give the same answers. See docs/comparing.md."""
     against_triton: ServerSpec | None = option(
-        "comparison", "SERVER", lambda flag, text: parse_server(text, flag)
+        "comparison", "SERVER", lambda flag, text: parse_server(text, flag), conflicts_with="against fleet"
     )
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = options.percent_option("comparison", 0.03)
+    allow_slowdown: float = options.percent_option("comparison", 0.03, needs=" ".join(BASELINE_OPTIONS))
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -193,7 +203,7 @@ class Settings:
     within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
     --concurrencies give stays fixed. See docs/comparing.md."""
     latency_percentile: float = option(
-        "search", "PERCENT", options.percentile_of(90, 95, 99), 99, goes_to="nodes"
+        "search", "PERCENT", options.percentile_of(90, 95, 99), 99, goes_to="nodes", needs="latency_budget_ms"
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
@@ -201,7 +211,7 @@ class Settings:
     """The folder for records. Default: reports/results."""
     answers: Path | None = option("output", "DIR", absolute_path, goes_to="nodes")
     """Compare answers with those recorded in DIR, one file for each model. See docs/how-it-measures.md."""
-    record_answers: bool = option("output", default=False, goes_to="nodes")
+    record_answers: bool = option("output", default=False, goes_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
     price_per_hour: float | None = option("output", "AMOUNT", options.read_price, goes_to="nodes")
     """The price of an hour of this machine: tables then give the cost of a million correct inferences."""
@@ -220,7 +230,16 @@ class Settings:
             raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.
         given = frozenset(name for name, text in texts.items() if text or text == "")
-        _check_given(given)
+        for name, option_ in options_of(cls).items():
+            for conflict in option_.conflicts_with.split():
+                if {name, conflict} <= given:
+                    what = f"{flag_of(name)} cannot be combined with {flag_of(conflict)}"
+                    fix = f"leave {flag_of(name)} out, or {flag_of(conflict)}"
+                    raise InputError(what, where=f"{flag_of(conflict)} {flag_of(name)}", fix=fix)
+            if name in given and option_.needs and given.isdisjoint(option_.needs.split()):
+                needed = " or ".join(map(flag_of, option_.needs.split()))
+                fix = f"add {needed}, or leave {flag_of(name)} out"
+                raise InputError(f"{flag_of(name)} is used with {needed}", where=flag_of(name), fix=fix)
         values: dict[str, Any] = {}
         for name, option_ in options_of(cls).items():
             if option_.repeats:
@@ -317,39 +336,9 @@ class Settings:
         return texts
 
 
-# --- rules about several options; those about tests and pytest's own options: fixtures/collection.py --------
-
-CONFLICTS = {
-    "repository": ("models", "fleet", "convert_only", "onnx", "checkpoint", "dataset", "deployment", "tf32"),
-    "fleet": ("convert_only", "model_repos", "against", "against_triton"),
-    "against": ("against_triton",),
-}
-"""By an option's field: those with which it cannot be combined."""
-NEEDS = {
-    "allow_slowdown": BASELINE_OPTIONS,
-    "latency_percentile": ("latency_budget_ms",),
-    "record_answers": ("answers",),
-}
-"""By an option's field: those of which it needs one; for what labels of a model need, see `labels_of`."""
-
-
-def _check_given(given: frozenset[str]) -> None:
-    """Raise InputError for options that CONFLICTS or NEEDS forbids, before their texts are read."""
-    for conflict, names in CONFLICTS.items():
-        for name in names:
-            if {conflict, name} <= given:
-                what = f"{flag_of(name)} cannot be combined with {flag_of(conflict)}"
-                fix = f"leave {flag_of(name)} out, or {flag_of(conflict)}"
-                raise InputError(what, where=f"{flag_of(conflict)} {flag_of(name)}", fix=fix)
-    for name, alternatives in NEEDS.items():
-        if name in given and given.isdisjoint(alternatives):
-            needed = " or ".join(map(flag_of, alternatives))
-            fix = f"add {needed}, or leave {flag_of(name)} out"
-            raise InputError(f"{flag_of(name)} is used with {needed}", where=flag_of(name), fix=fix)
-
-
 def _check_values(settings: Settings) -> None:
-    """Raise InputError for values that contradict each other."""
+    """Raise InputError for values that contradict each other. Rules about the selected tests and about pytest's
+    own options are in fixtures/collection.py."""
     given, against, against_triton = settings.given, settings.against, settings.against_triton
     triton = f"--triton {settings.triton}"
     is_remote = settings.triton.is_remote
