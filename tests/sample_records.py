@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
+from fixtures.steps import STEPS
 from tritonproof.gates import GATES
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
@@ -175,10 +176,10 @@ def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateR
     return structs.replace(result, **changes)
 
 
-def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:
-    """An accuracy test that failed before it had a result."""
-    failure = schema.StepFailure(test, "accuracy", "the served outputs are NaN for 3 of 26 samples")
-    return structs.replace(failure, **changes)
+def step_failure(test: str = "test_accuracy", step: str = "accuracy", **changes: Any) -> schema.StepFailure:
+    """A test that failed before it had a result."""
+    message = "the served outputs are NaN for 3 of 26 samples"
+    return structs.replace(schema.StepFailure(test, step, message, field=STEPS[step].field), **changes)
 
 
 def failed_conversion() -> schema.Conversion:

@@ -78,19 +78,17 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(sample_records.accuracy(), origin=sample_records.origin(run=run))
     failed = sample_records.step_failure(origin=sample_records.origin(run=2))
-    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed, field="accuracy")
+    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed)
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
 
 
-@pytest.mark.parametrize(
-    ("hides", "field", "is_kept"), [(1, "model_warmup", False), (0, "model_warmup", True), (1, "", True)]
-)
-def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: str, is_kept: bool) -> None:
+@pytest.mark.parametrize(("hides", "is_built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
+def test_failure_leaves_measurements_and_other_builds_alone(hides: int, is_built: int, is_kept: bool) -> None:
     warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
-    slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
-    failed = record_updates.with_failure(warm, slow, field=field)
+    slow = sample_records.step_failure("test_model_warmup", "model-warmup", hides_speed=bool(hides))
+    failed = record_updates.with_failure(warm, slow, is_built=bool(is_built))
     assert (failed.model_warmup is not None) == is_kept
 
 
@@ -98,7 +96,7 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: s
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(
     tmp_path: Path, name: str, kept: int
 ) -> None:
-    compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
+    compared = (sample_records.step_failure(f"test_{step}", step) for step in ("baseline", "footprint"))
     failures = (sample_records.step_failure(), *compared)
     stored = structs.replace(sample_records.beside("3 answers differ"), failures=failures)
     sample_records.store(tmp_path, stored)
@@ -108,17 +106,38 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(
 
 
 @pytest.mark.parametrize(
-    ("gate", "void", "count"),
-    [("baseline", ("baseline", "baseline"), 1), ("transport", ("", "transport"), 1), ("transport", (), 2)],
+    ("gate", "is_built"), [("baseline", True), ("transport", True), ("transport", False)]
 )
-def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(
-    gate: str, void: tuple[str, ...], count: int
-) -> None:
+def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(gate: str, is_built: bool) -> None:
     """Unless nothing was built, so that the failure says nothing of the record's build."""
     results = sample_records.gate("batches"), sample_records.gate(gate)
     stored = structs.replace(sample_records.beside(), gates=results)
-    left = record_updates.with_failure(stored, sample_records.step_failure(step=gate), *void)
-    assert (left.baseline is None, left.gates) == ("baseline" in void, results[:count])
+    left = record_updates.with_failure(stored, sample_records.step_failure(step=gate), is_built=is_built)
+    assert (left.baseline is None, left.gates) == (gate == "baseline", results[: 1 if is_built else 2])
+
+
+def test_result_resolves_its_tests_failure_and_earlier_ones_of_its_step() -> None:
+    failures = tuple(
+        sample_records.step_failure(test, step, origin=sample_records.origin(run=run))
+        for test, step, run in [
+            ("test_online-b001-c001", "online", 2),
+            ("test_online-b001-c004", "online", 1),
+            ("test_online-b001-c008", "online", 2),
+            ("test_reload", "reload", 1),
+        ]
+    )
+    stored, own_run = sample_records.record(failures=failures), sample_records.origin(run=2).run
+    left = record_updates.without_resolved(stored, failures[0].test, "online", own_run)
+    assert left == structs.replace(stored, failures=failures[2:])
+
+
+def test_progress_replaces_what_the_run_itself_has_saved_of_the_scenario() -> None:
+    earlier, own, other = (
+        structs.replace(sample_records.measured(scenario, 8, 9.0), origin=sample_records.origin(run=run))
+        for scenario, run in [("offline", 1), ("offline", 2), ("online", 2)]
+    )
+    stored, own_run = sample_records.record(points=(earlier, own, other)), sample_records.origin(run=2).run
+    assert record_updates.without_progress(stored, "offline", own_run).points == (earlier, other)
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
