@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import structs
 
 from fixtures.steps import STEPS
-from tritonproof.gates import GATES
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_point
@@ -172,7 +171,9 @@ def failed_accuracy() -> Ledger:
 def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
     same = schema.AnswerComparison(96, int(bool(fault)), 2e-7, agreement=1.0)
-    result = schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same, GATES[name].demand)
+    result = schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same, STEPS[name].demand)
+    if name == "conversation":
+        result = structs.replace(result, answer_comparison=None, compares_conversations=True)
     return structs.replace(result, **changes)
 
 

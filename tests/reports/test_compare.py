@@ -256,9 +256,7 @@ LOWER = sample.accuracy(sample.score(served=0.961))
 RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 
-NO_LOAD = sample.step_failure(
-    "test_offline", "offline", hides_speed=False, point=sample.load_point("offline", 8)
-)
+NO_LOAD = sample.step_failure(step="offline", hides_speed=False, point=sample.load_point("offline", 8))
 
 
 def at(speed: float, **changes: Any) -> Record:
