@@ -63,8 +63,7 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
         return [[{"OUT": request.rows["IN"]}] for request in requests]
 
     gate = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, send)
-    assert (gate.fault, gate.has_compared) == ("", True)
-    assert ("alone" in gate.tried, most) == (at_once == 1, at_once)
+    assert (gate.fault, gate.has_compared, "alone" in gate.tried, most) == ("", True, at_once == 1, at_once)
 
 
 @pytest.mark.parametrize(
