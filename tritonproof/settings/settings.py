@@ -337,8 +337,8 @@ class Settings:
 
 
 def _check_values(settings: Settings) -> None:
-    """Raise InputError for values that contradict each other. Rules about the selected tests and about pytest's
-    own options are in fixtures/collection.py."""
+    """Raise InputError for values that contradict each other. Rules about the selected tests, and about
+    pytest's own options, are in fixtures/collection.py."""
     given, against, against_triton = settings.given, settings.against, settings.against_triton
     triton = f"--triton {settings.triton}"
     is_remote = settings.triton.is_remote
