@@ -34,9 +34,9 @@ def test_given_tolerance_holds_whatever_answers_show() -> None:
     for is_given, *of_case in ((False, "cpu", limits.CaseLimits.min_noise), (True, None, 1e-4)):
         tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
         format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
-        case = dataclasses.replace(toy.case(precision=""), format=format_)
-        found = limits.CaseArithmetic(case, "").case_limits({})
-        assert [found.inferred_on, found.min_noise] == of_case
+        case = toy.case(toy.model(outputs=(Tensor("y", "FP16", (4,)),)), "")
+        found = limits.CaseArithmetic(dataclasses.replace(case, format=format_), "").case_limits({})
+        assert [found.inferred_on, found.min_noise, found.kernels.rounding] == [*of_case, 1e-3]  # of FP16
 
 
 def test_users_tolerance_and_noise_widen_every_limit() -> None:
