@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.gates import GATES
+from fixtures.steps import STEPS
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_point
@@ -171,14 +171,16 @@ def failed_accuracy() -> Ledger:
 def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
     same = schema.AnswerComparison(96, int(bool(fault)), 2e-7, agreement=1.0)
-    result = schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same, GATES[name].demand)
+    result = schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same, STEPS[name].demand)
+    if name == "conversation":
+        result = structs.replace(result, answer_comparison=None, compares_conversations=True)
     return structs.replace(result, **changes)
 
 
-def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:
-    """An accuracy test that failed before it had a result."""
-    failure = schema.StepFailure(test, "accuracy", "the served outputs are NaN for 3 of 26 samples")
-    return structs.replace(failure, **changes)
+def step_failure(test: str = "test_accuracy", step: str = "accuracy", **changes: Any) -> schema.StepFailure:
+    """A test that failed before it had a result."""
+    message = "the served outputs are NaN for 3 of 26 samples"
+    return structs.replace(schema.StepFailure(test, step, message, field=STEPS[step].field), **changes)
 
 
 def failed_conversion() -> schema.Conversion:

@@ -63,7 +63,7 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
         return [[{"OUT": request.rows["IN"]}] for request in requests]
 
     gate = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, send)
-    assert (gate.fault, "alone" in gate.tried, most) == ("", at_once == 1, at_once)
+    assert (gate.fault, gate.has_compared, "alone" in gate.tried, most) == ("", True, at_once == 1, at_once)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(conversations, "converse", lambda _server, _model, requests: [[] for _ in requests])
     nothing: Any = None
     gate = conversations.compare_server_conversations(nothing, nothing, MODEL, SAMPLES, "old")
-    assert gate.fault == "no request got any answer"
+    assert (gate.fault, gate.has_compared) == ("no request got any answer", True)
 
 
 # --- simulated models ---------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def gate(
     served = served_model(count, rule=rule)
     singles = ask_one_by_one(served, CaseLimits(limits, limits, changes.pop("inferred_on", None)))
     served.asked.clear()
-    return present(GATES[name].check)(gate_context(served, singles, **changes)).result, served
+    return GATES[name].check(gate_context(served, singles, **changes)).result, served
 
 
 # --- requests -----------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_answer_unlike_the_lone_one_is_named(name: str) -> None:
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
-    finding = present(GATES[name].check)(gate_context(served_model(rule=wrong_for_row_5)))
+    finding = GATES[name].check(gate_context(served_model(rule=wrong_for_row_5)))
     mismatch = present(finding.mismatch)
     assert mismatch.batch[mismatch.row] == "row-5"
     assert "row-5" in finding.result.fault
@@ -153,7 +153,7 @@ def test_batch_faults_are_found_by_batches_gate_alone(fault: AnswerRule) -> None
     for limits, expected_from in ((WIDE, "in an earlier batch of this size"), (LIMITS, "alone")):
         served = served_model(rule=fault)
         singles = ask_one_by_one(served, CaseLimits(limits, limits))
-        finding = present(GATES["batches"].check)(gate_context(served, singles))
+        finding = GATES["batches"].check(gate_context(served, singles))
         assert finding.result.fault.endswith(expected_from)
         mismatch = present(finding.mismatch)
         assert mismatch.batch[mismatch.row] in finding.result.fault

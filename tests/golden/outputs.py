@@ -80,7 +80,7 @@ def _examples() -> list[Record]:
         conversion=None,
         accuracy=None,
         points=(),
-        gates=(sample_records.gate("conversation", requests=12, tried=tried, answer_comparison=None),),
+        gates=(sample_records.gate("conversation", requests=12, tried=tried),),
         baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     far = sample_records.accuracy(error, outputs=(integers,))

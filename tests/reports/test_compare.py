@@ -256,7 +256,7 @@ LOWER = sample.accuracy(sample.score(served=0.961))
 RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 
-NO_LOAD = sample.step_failure("test_offline-b008-c001", step="offline", hides_speed=False)
+NO_LOAD = sample.step_failure(step="offline", hides_speed=False, point=sample.load_point("offline", 8))
 
 
 def at(speed: float, **changes: Any) -> Record:
@@ -321,7 +321,7 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (at(900), WRONG, 12),
         (at(1000, points=()), RIGHT, 0),
         (at(1000, points=(), failures=(NO_LOAD,)), RIGHT, 4),
-        (at(1000, points=(), failures=(structs.replace(NO_LOAD, test="test_efficiency"),)), RIGHT, 0),
+        (at(1000, points=(), failures=(structs.replace(NO_LOAD, point=None),)), RIGHT, 0),
         (at(500, conversion=None), RIGHT, 4),
         (at(1000, accuracy=LOWER), RIGHT, 0),  # by samples that all are as right as before
         (at(1000, accuracy=structs.replace(LOWER, samples=1)), RIGHT[:1], 4),

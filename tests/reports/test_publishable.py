@@ -261,7 +261,7 @@ def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_differing_conversation_is_a_failure(difference: str) -> None:
-    conversation = GateResult("conversation", 12, "12 answers to 4 requests", difference)
+    conversation = sample_records.gate("conversation", difference, tried="12 answers", demand="")
     record = publishable(structs.replace(of_repository(gates=(conversation,)), points=()))
     assert difference in as_markdown(case_section(record))
     assert "| conversation   | 12 answers" in as_markdown(accuracy_blocks(record)), "of no known demand"

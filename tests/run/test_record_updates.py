@@ -25,6 +25,7 @@ AT_64 = sample_records.load_point("online", 64)
 OWN_FAILURE, EARLIER_FAILURE = (
     sample_records.step_failure(f"test_{run}", origin=sample_records.origin(run=run)) for run in (2, 1)
 )
+RUN_2 = sample_records.origin(run=2).run
 KEPT = {"conversion": WHOLE.conversion, "failures": (OWN_FAILURE,)}
 
 
@@ -39,7 +40,7 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
     given = parts or {"starts": (START,), "points": (NEW,)}
     change = functools.partial(record_updates.with_results, **given)
-    written = record_updates.update(fresh, results, change, run_id=sample_records.origin(run=2).run)
+    written = record_updates.update(fresh, results, change, run_id=RUN_2)
     on_disk = record_files.read(record_files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk
@@ -78,19 +79,16 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(sample_records.accuracy(), origin=sample_records.origin(run=run))
     failed = sample_records.step_failure(origin=sample_records.origin(run=2))
-    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed, field="accuracy")
-    assert stored.accuracy == (accuracy if is_kept else None)
-    assert stored.conversion == WHOLE.conversion
+    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed)
+    assert (stored.accuracy, stored.conversion) == (accuracy if is_kept else None, WHOLE.conversion)
     assert stored.failures == (failed,)
 
 
-@pytest.mark.parametrize(
-    ("hides", "field", "is_kept"), [(1, "model_warmup", False), (0, "model_warmup", True), (1, "", True)]
-)
-def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: str, is_kept: bool) -> None:
+@pytest.mark.parametrize(("hides", "is_built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
+def test_failure_leaves_measurements_and_other_builds_alone(hides: int, is_built: int, is_kept: bool) -> None:
     warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
-    slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
-    failed = record_updates.with_failure(warm, slow, field=field)
+    slow = sample_records.step_failure("test_model_warmup", "model-warmup", hides_speed=bool(hides))
+    failed = record_updates.with_failure(warm, slow, is_built=bool(is_built))
     assert (failed.model_warmup is not None) == is_kept
 
 
@@ -98,7 +96,7 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, field: s
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(
     tmp_path: Path, name: str, kept: int
 ) -> None:
-    compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
+    compared = (sample_records.step_failure(f"test_{step}", step) for step in ("baseline", "footprint"))
     failures = (sample_records.step_failure(), *compared)
     stored = structs.replace(sample_records.beside("3 answers differ"), failures=failures)
     sample_records.store(tmp_path, stored)
@@ -107,18 +105,30 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
-@pytest.mark.parametrize(
-    ("gate", "void", "count"),
-    [("baseline", ("baseline", "baseline"), 1), ("transport", ("", "transport"), 1), ("transport", (), 2)],
-)
-def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(
-    gate: str, void: tuple[str, ...], count: int
-) -> None:
+@pytest.mark.parametrize(("gate", "is_built"), [("baseline", 1), ("transport", 1), ("transport", 0)])
+def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(gate: str, is_built: int) -> None:
     """Unless nothing was built, so that the failure says nothing of the record's build."""
     results = sample_records.gate("batches"), sample_records.gate(gate)
     stored = structs.replace(sample_records.beside(), gates=results)
-    left = record_updates.with_failure(stored, sample_records.step_failure(step=gate), *void)
-    assert (left.baseline is None, left.gates) == ("baseline" in void, results[:count])
+    failed = sample_records.step_failure(step=gate)
+    left = record_updates.with_failure(stored, failed, is_built=bool(is_built))
+    assert (left.baseline is None, left.gates) == (gate == "baseline", results[: 2 - is_built])
+
+
+def test_result_resolves_its_tests_failure_and_earlier_ones_of_its_step() -> None:
+    elsewhere = structs.replace(OWN_FAILURE, test="test_at_another_point")
+    left = (elsewhere, sample_records.step_failure("test_reload", "reload"))
+    stored = sample_records.record(failures=(OWN_FAILURE, EARLIER_FAILURE, *left))
+    assert record_updates.without_resolved(stored, OWN_FAILURE.test, "accuracy", RUN_2).failures == left
+
+
+def test_progress_replaces_what_the_run_itself_has_saved_of_the_scenario() -> None:
+    earlier, own, other = (
+        structs.replace(sample_records.measured(scenario, 8, 9.0), origin=sample_records.origin(run=run))
+        for scenario, run in [("offline", 1), ("offline", 2), ("online", 2)]
+    )
+    stored = sample_records.record(points=(earlier, own, other))
+    assert record_updates.without_progress(stored, "offline", RUN_2).points == (earlier, other)
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

@@ -54,7 +54,7 @@ def compare_conversations(
     fault = f"no answer has the output {lacking}, which is declared" if lacking else ""
     if difference:
         fault = f"the same requests got different answers: {difference}"
-    return GateResult("conversation", rounds * len(requests), tried, fault)
+    return GateResult("conversation", rounds * len(requests), tried, fault, compares_conversations=True)
 
 
 def compare_server_conversations(
@@ -67,7 +67,7 @@ def compare_server_conversations(
     _, second, third = [_by_number(converse(other, model, requests)) for _time in range(3)]
     difference = _difference(second, current, _allowed(model, second, third), "here")
     tried = f"{len(second)} answers beside {baseline_name}"
-    return GateResult("baseline", 5 * len(requests), tried=tried, fault=difference)
+    return GateResult("baseline", 5 * len(requests), tried, difference, compares_conversations=True)
 
 
 def _requests(model: Model, samples: Samples) -> list[StreamedRequest]:

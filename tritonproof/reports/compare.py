@@ -322,7 +322,7 @@ def exit_status(cases: Sequence[CaseChange], where: str) -> int:
     pairs: list[PairedScores] = []
     unknown: list[str] = []
     for case in cases:
-        name, failed = case.after.name, {failure.test for failure in case.after.failures}
+        name, failed = case.after.name, {failure.point for failure in case.after.failures}
         measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
         had_figures = case.before.points or any(score.before for score in case.scores)
@@ -330,7 +330,7 @@ def exit_status(cases: Sequence[CaseChange], where: str) -> int:
             unknown.append(f"{name}: no load point and no sample is in both")
         elif case.before.points and case.after.hidden:
             unknown.append(f"{name}: {case.after.why_no_speed}")
-        elif not failed.isdisjoint(f"test_{point.scenario}-{point}" for point in case.only_before):
+        elif not failed.isdisjoint(case.only_before):
             unknown.append(f"{name}: {unmeasured_text(case.after)}")
         open_scores = [score for score in case.scores if score.why_unknown]
         unknown += [f"{name}: {score.metric} {score.why_unknown}" for score in open_scores]

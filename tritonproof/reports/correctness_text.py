@@ -60,7 +60,7 @@ def tightest_text(score: schema.Score) -> str:
 
 def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
-    if any(failure.step == "accuracy" for failure in record.failures):
+    if any(failure.field == "accuracy" for failure in record.failures):
         return "failed"
     if record.case.from_repository:
         return "no labels"

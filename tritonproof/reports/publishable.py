@@ -146,7 +146,7 @@ def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None
     hidden = _without_speed(search)
     if search.verdict != "failed":
         # An accuracy failure concerns the case's own settings, not the winner's.
-        failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
+        failures = tuple(failure for failure in record.failures if failure.field != "accuracy")
         record = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
         wrong = _wrong(record)
     elif not wrong:

@@ -90,10 +90,6 @@ def _repository_models(settings: Settings) -> AvailableModels:
     for name, entry in by_name.items():
         model = model_from_config.as_model(entry)
         if name in labels:
-            if labels[name].floor is None:
-                what = f"--labels needs --floor for {name}: a model as served has no framework's score"
-                where = f"--labels {labels[name].file}"
-                raise InputError(what, where=where, fix="add --floor, such as --floor 0.75")
             if model_from_config.is_complete(entry.config):
                 labelled_samples(model, samples[name], labels[name])  # refused before anything runs
             model = model_from_config.with_labels(model, labels[name])

@@ -1,5 +1,5 @@
 """Writes results into a case's record, each time the whole file at once, so that a killed run keeps them; and
-says which earlier results they join, and which a failure voids."""
+says which earlier results they join and replace, and which a failure voids."""
 
 import contextlib
 import datetime
@@ -13,7 +13,7 @@ from tritonproof.base import disk
 from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
 from tritonproof.record import record_files
-from tritonproof.record.schema import Record, StepFailure
+from tritonproof.record.schema import PointResult, Record, Scenario, StepFailure
 
 
 def update(
@@ -107,7 +107,7 @@ def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
         updates = {field.name: value for field, value in pairs if value not in (field.default, None)}
         return structs.replace(stored, **updates)
     # A test may fail before it knows the build or the server; its failure is then in an earlier record.
-    own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
+    own = tuple(failure for failure in stored.failures if _is_of_run(failure, run_id))
     conversion = stored.conversion if is_same_build else blank.conversion
     return structs.replace(blank, conversion=conversion, failures=own)
 
@@ -130,17 +130,37 @@ def with_results(stored: Record, **results: Any) -> Record:
     return structs.replace(stored, **joined)
 
 
-def with_failure(stored: Record, failure: StepFailure, field: str = "", gate: str = "") -> Record:
+def without_resolved(stored: Record, test: str, step: str, run_id: str) -> Record:
+    """The record without the failures that a result of `test` in the run `run_id` resolves: its own, and of
+    earlier runs those of its step, as the run may not measure their load points again."""
+
+    def is_left(failure: StepFailure) -> bool:
+        return failure.test != test and (failure.step != step or _is_of_run(failure, run_id))
+
+    return structs.replace(stored, failures=tuple(filter(is_left, stored.failures)))
+
+
+def without_progress(stored: Record, scenario: Scenario | None, run_id: str) -> Record:
+    """The record without the load points of a scenario that the run `run_id` itself has saved so far."""
+
+    def is_left(result: PointResult) -> bool:
+        return result.point.scenario != scenario or not _is_of_run(result, run_id)
+
+    return structs.replace(stored, points=tuple(filter(is_left, stored.points)))
+
+
+def with_failure(stored: Record, failure: StepFailure, *, is_built: bool = True) -> Record:
     """The record with a failed test. A failure that hides speed also removes what earlier runs have found:
-    the result in `field`, and that of the gate `gate`, where there are such."""
+    the result in its field, and that of the gate which is its step. If the case is not built, the failure
+    says nothing of the record's build, and removes nothing."""
 
     def is_void(result: Any) -> bool:
-        is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
-        return failure.hides_speed and not is_own
+        is_own = failure.origin is not None and _is_of_run(result, failure.origin.run)
+        return is_built and failure.hides_speed and not is_own
 
-    earlier = getattr(stored, field) if field else None
-    cleared = {field: None} if field and earlier is not None and is_void(earlier) else {}
-    gates = tuple(result for result in stored.gates if result.gate != gate or not is_void(result))
+    earlier = getattr(stored, failure.field) if failure.field else None
+    cleared = {failure.field: None} if earlier is not None and is_void(earlier) else {}
+    gates = tuple(result for result in stored.gates if result.gate != failure.step or not is_void(result))
     return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 
@@ -150,9 +170,12 @@ def _without_other_baseline(stored: Record, name: str) -> Record:
     if name and (stored.baseline is None or stored.baseline.baseline_name == name):
         return stored
     gates = tuple(gate for gate in stored.gates if gate.gate != "baseline")
-    compares = ("baseline", "footprint")
-    failures = tuple(failure for failure in stored.failures if failure.step not in compares)
+    failures = tuple(failure for failure in stored.failures if failure.field != "baseline")
     return structs.replace(stored, baseline=None, gates=gates, failures=failures)
+
+
+def _is_of_run(result: Any, run_id: str) -> bool:
+    return result.origin is not None and result.origin.run == run_id
 
 
 def read_stored(path: Path) -> Record | None:

@@ -1,7 +1,7 @@
 """What the settings make of a model and its cases: samples, deployments and load points."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -47,18 +47,6 @@ def model_deployment(model: Model, target: Target, settings: Settings) -> Deploy
         return changed
     fitting = tuple(size for size in changed.preferred_batch_sizes if size <= changed.max_batch_size)
     return structs.replace(changed, preferred_batch_sizes=fitting)
-
-
-def check_batches(case: Case, batches: Iterable[int], settings: Settings) -> None:
-    """Raise InputError if the server would refuse one of these batches of --batches, or would not load the
-    model for a preferred batch size larger than its largest batch."""
-    deployment = model_deployment(case.model, case.target, settings)
-    largest, preferred = deployment.max_batch_size, deployment.preferred_batch_sizes
-    for option, sizes in (("--batches", batches), ("--deployment preferred_batch_sizes", preferred)):
-        if (wanted := max(sizes, default=0)) > largest:
-            what = f"batch {wanted} is larger than the largest batch of {case.model.name}, {largest}"
-            fix = f"add max_batch_size={wanted} to --deployment, or name other models with -k"
-            raise InputError(what, where=option, fix=fix)
 
 
 def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[LoadPoint]:

@@ -252,7 +252,7 @@ class Settings:
             if values[name] is not None:
                 values[name] = with_access(values[name], values["triton_ca"], values["triton_headers"])
         settings = cls(given=given, **values)
-        _check_together(settings)
+        _check_values(settings)
         return settings
 
     def plan(self, *, compared: bool = False) -> MeasuringPlan:
@@ -291,7 +291,7 @@ class Settings:
         }
 
     def labels_of(self, models: Collection[str]) -> dict[str, LabelOptions]:
-        """The label options of each of these models that has labels; raises InputError."""
+        """The label options of each of these models that has labels; raises InputError if any is missing."""
         labels = self.labels.by_model(models)
         metrics = self.metric.by_model(models)
         floors = self.floor.by_model(models)
@@ -306,6 +306,10 @@ class Settings:
                 where = f"{values.flag} {excerpt(str(values.by_model(models)[name]))}"
                 fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
                 raise InputError(what, where=where, fix=fix)
+        for name in sorted(labels.keys() - floors.keys()) if self.repository is not None else ():
+            what = f"--labels needs --floor for {name}: a model as served has no framework's score"
+            fix = "add --floor, such as --floor 0.75"
+            raise InputError(what, where=f"--labels {labels[name]}", fix=fix)
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
 
     def command_line(self, recipient: str = "", model: str | None = None) -> list[str]:
@@ -332,8 +336,9 @@ class Settings:
         return texts
 
 
-def _check_together(settings: Settings) -> None:
-    """Raise InputError for values that contradict each other."""
+def _check_values(settings: Settings) -> None:
+    """Raise InputError for values that contradict each other. Rules about the selected tests, and about
+    pytest's own options, are in fixtures/collection.py."""
     given, against, against_triton = settings.given, settings.against, settings.against_triton
     triton = f"--triton {settings.triton}"
     is_remote = settings.triton.is_remote

@@ -75,6 +75,10 @@ class StepFailure(Struct, frozen=True):
     origin: Origin | None = None
     hides_speed: bool = True
     """Whether the case may be wrong, so that no speed is shown; else only the step's figures are absent."""
+    point: LoadPoint | None = None
+    """The load point that was to be measured, if the test measures one."""
+    field: Text = ""
+    """The record's field of the missing result, such as accuracy, if the step has a single one."""
 
 
 class Record(Struct, frozen=True):

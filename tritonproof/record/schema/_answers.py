@@ -204,10 +204,11 @@ class GateResult(Struct, frozen=True):
     demand: Text = ""
     """What the gate demands of answers, in words. The recorder adds it, as it does `origin`."""
     origin: Origin | None = None
+    compares_conversations: bool = False
+    """Whether it compared the answers of conversations, which are no single answers."""
 
     @property
     def has_compared(self) -> bool:
-        """Whether answers were compared, be it those of conversations, which are no single answers."""
-        if self.answer_comparison is None:
-            return self.gate in ("conversation", "baseline") and self.requests > 0
-        return self.answer_comparison.count > 0
+        """Whether any answers were compared."""
+        single = self.answer_comparison
+        return self.compares_conversations or (single is not None and single.count > 0)

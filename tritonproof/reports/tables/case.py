@@ -18,7 +18,7 @@ from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Ta
 def case_section(record: Publishable) -> list[Block]:
     """Everything of a case's record, by scenario, then what was measured beside the load points."""
     blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
-    if any(gate.gate == "conversation" for gate in record.gates):
+    if any(gate.compares_conversations for gate in record.gates):
         heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
         blocks = [heading, table(_GATES, record.gates)]
     return [*blocks, *sections_beside_points(record)]
