@@ -10,7 +10,7 @@ from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers, merge_comparisons
 from tritonproof.accuracy.expected import expect, expect_by_signature
-from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, CaseLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import AnswerComparison
@@ -239,10 +239,10 @@ def test_answer_twice_as_near_to_another_samples_is_wrong(share: float, wrong: i
     assert compared({"OUT": expected}, {"OUT": given}, [0], wide).wrong == wrong
 
 
-@pytest.mark.parametrize("min_noise", [MIN_NOISE, 0.1])
+@pytest.mark.parametrize("min_noise", [CaseLimits.min_noise, 0.1])
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
-    [(ROWS, MIN_NOISE), (FEW_WRONG, MIN_NOISE), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), 0.02)],
+    [(ROWS, 0.0), (FEW_WRONG, 0.0), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), 0.02)],
     ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float, min_noise: float) -> None:

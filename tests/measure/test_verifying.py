@@ -10,7 +10,7 @@ from tests import toy
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers, merge_comparisons
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits, min_agreement_for
+from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.verifying import expect_in_process, verifying
@@ -105,7 +105,7 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
 def test_share_of_few_integers_excuses_no_answers_under_load(columns: int, every: int, count: int) -> None:
     """Three of the evaluated classes, or durations, may differ: those of one of 64 samples, however often."""
     integers, numbers = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000)
-    limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": min_agreement_for(1.0, 190 * columns)})
+    limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": 1 - 3 / (190 * columns)})
     given = integers[numbers % 64] + (np.arange(columns) == 0) * (numbers % every == 0)[:, None]
     assert compare(answers_of(limits, OUT=integers), Answer(numbers % 64, {"OUT": given})).wrong == count
 
@@ -143,7 +143,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     result = compare(reference, answer(OUT=ROWS[SAMPLES], SECOND=off))
     assert result.wrong == 3
     assert present(result.first_wrong).output.startswith("SECOND")
-    assert limits.at_least(0.01).of_output("SECOND") == (0.01, 4e-5)
+    assert CaseLimits(limits, limits, min_noise=0.01).across_kernels().of_output("SECOND") == (0.01, 4e-5)
 
 
 def test_comparisons_add_up_and_keep_the_first_fault() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tritonproof.accuracy.limits import DEEP_ROUNDING, CaseArithmetic
+from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
-from tritonproof.accuracy.precisions import PRECISIONS, limit_in
+from tritonproof.accuracy.precisions import DEEP_ROUNDING, PRECISIONS, limit_in
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema

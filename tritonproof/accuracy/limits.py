@@ -1,11 +1,18 @@
-"""How far two answers to one sample may differ, in four words. All limits of answers are composed here.
+"""How far two answers to one sample may differ. All such limits are set here, one way for each situation:
 
-The tolerance is chosen by a person, for a format or a model: how far a conversion may be from its framework.
-The cost is measured: how far a precision alone moves the outputs of the framework's own network.
-The limits are what comparisons enforce: multiples of the cost, or where none is measured the tolerance; for
-the same artifact on other kernels, constants of the precision in its place, unless a user gave the tolerance.
-The noise is how far answers to a repeated request differ: where nothing may change an answer, a multiple of
-it is the only limit.
+    Two answers                               Their limits                  A number may be off by
+    of the framework and the converted model  CaseLimits.conversion         `conversion_factor` times the cost
+    of the converted model and the server     CaseLimits.kernels            `kernel_factor` times the cost
+    to a sample alone, and in batch or load   CaseLimits.across_kernels()   as `kernels`, at least the noise
+    to a request, and to the same again       CaseLimits.within_noise()     ten times noise, up to `kernels`
+    to a request, and as recorded             CaseLimits.beside_recorded()  the wider limits of both cases
+    of two servers                            limits_between_servers()      ten times noise, of either server
+    to a conversation, and to the same again  conversation_limits()         ten times noise, up to 0.002
+
+The cost is measured: how far a precision alone moves the outputs of the framework's own network. If it is
+unknown, `conversion` is the tolerance, which a person chose for a format or a model, and `kernels` constants
+of the precision, unless a user gave the tolerance; if nothing tells the precision, `inferred` comes first.
+The noise is how far answers to a repeated request differ. `_min_agreement` limits integers.
 """
 
 import functools
@@ -15,14 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tritonproof.accuracy.outputs import floating_outputs
+from tritonproof.accuracy.outputs import inferred_precision
 from tritonproof.accuracy.precision_cost import PrecisionCost
-from tritonproof.accuracy.precisions import PRECISIONS, limit_in, rounding_of
+from tritonproof.accuracy.precisions import DEEP_ROUNDING, PRECISIONS, limit_in
 from tritonproof.spec import Arrays, Case, Device, Tolerance
 
-DEEP_ROUNDING = 1e-5
-"""How far FP32's rounding may move an element through many layers, as a share of its output's magnitude, if
-the cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
 _LARGEST_FACTOR = 8.0
 """The limit of the largest error, over the cost's largest. One of thousands of values, it varies: 0.4 to 3.8
 times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
@@ -37,12 +41,10 @@ _MIN_LARGEST = 1e-4
 _NOISE_FACTOR = 10.0
 """The largest difference that noise explains, as a multiple of a repeated request's typical noise. Of 10,000
 normally distributed differences the largest is 6 times the median of each row's largest."""
-MIN_NOISE = 1e-5
+_MIN_NOISE = 1e-5
 """The noise that is always allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _MAX_CONVERSATION_NOISE = 2e-3
 """The most that noise allows answers of a conversation, as a share of the spread: twice FP16's rounding."""
-_MIN_NUMBERS = 32
-"""The fewest different numbers with a fraction whose last bits tell the precision that computed them."""
 
 
 class NumberLimits(NamedTuple):
@@ -53,9 +55,6 @@ class NumberLimits(NamedTuple):
     max_mean: float
     """The largest mean difference over all rows, as a share of the output's mean magnitude. That of a single
     row may be larger (see `compare_rows`)."""
-
-    def or_wider(self, other: "NumberLimits") -> "NumberLimits":
-        return NumberLimits(*map(max, self, other))
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class AnswerLimits:
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """The limits of floating-point outputs that need less than `widest`, by name."""
     source: str = ""
-    """Where the limits come from, in words. Of two limits, `or_wider` keeps the first's."""
+    """Where the limits come from, in words. The wider of two limits keeps the first's."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.widest)
@@ -85,37 +84,19 @@ class AnswerLimits:
     def agreement_of(self, output: str) -> float:
         return self.agreement_by_output.get(output, 1.0)
 
-    def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
-        """The limits that allow whatever either allows."""
-        names = self.by_output.keys() | other.by_output.keys()
-        discrete = self.agreement_by_output.keys() | other.agreement_by_output.keys()
-        return replace(
-            self,
-            widest=self.widest.or_wider(other.widest),
-            rounding=max(self.rounding, other.rounding),
-            mean_rounding=max(self.mean_rounding, other.mean_rounding),
-            min_compared_share=min(self.min_compared_share, other.min_compared_share),
-            by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
-            agreement_by_output={n: min(self.agreement_of(n), other.agreement_of(n)) for n in discrete},
-        )
-
-    def at_least(self, max_element: float) -> "AnswerLimits":
-        """These limits, with a `max_element` of at least this one for every output."""
-        return self.or_wider(replace(self, widest=NumberLimits(max_element, 0.0), by_output={}))
-
 
 @dataclass(frozen=True)
 class CaseLimits:
-    """How far a served answer of a case may be from another one to the same sample."""
+    """How far an answer of a case may be from another one to the same sample."""
 
     kernels: AnswerLimits
     """The limits if the same artifact gave both, perhaps by other kernels."""
     conversion: AnswerLimits
-    """The limits if the other answer is of another of the model's formats or precisions."""
+    """The limits if the other answer is of the framework, or another of the model's formats or precisions."""
     inferred_on: Device | None = None
     """The device that answered, if the precision must be read from the answers (`inferred`); None if it is
     known or a user gave the tolerance."""
-    min_noise: float = MIN_NOISE
+    min_noise: float = _MIN_NOISE
     """The noise that is always allowed, as a share of the spread; more than the default if a user says so."""
 
     def inferred(self, answers: Iterable[Arrays]) -> "CaseLimits":
@@ -124,15 +105,14 @@ class CaseLimits:
         if self.inferred_on is None:
             return self
         rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
-        numbers = NumberLimits(rule.unknown_largest, rule.unknown_mean)
-        shown = AnswerLimits(numbers, rounding=rule.rounding)
-        kernels, conversion = self.kernels.or_wider(shown), self.conversion.or_wider(shown)
+        shown = AnswerLimits(NumberLimits(rule.unknown_largest, rule.unknown_mean), rounding=rule.rounding)
+        kernels, conversion = _wider(self.kernels, shown), _wider(self.conversion, shown)
         return replace(self, kernels=kernels, conversion=conversion, inferred_on=None)
 
     def across_kernels(self, noise: float = 0.0) -> AnswerLimits:
         """The limits where other kernels may compute an answer, as in a batch or under load: no narrower than
         where nothing may change one."""
-        return self.kernels.at_least(self.within_noise(noise).widest.max_element)
+        return _at_least(self.kernels, self.within_noise(noise).widest.max_element)
 
     def within_noise(self, noise: float, *, has_ties: bool = False) -> AnswerLimits:
         """The limits where nothing may change an answer. More noise than other kernels may cause is a fault,
@@ -141,11 +121,30 @@ class CaseLimits:
         agreement = self.kernels.agreement_by_output if has_ties else {}
         return AnswerLimits(NumberLimits(largest, np.inf), agreement)
 
-    def recorded(self, earlier: "CaseLimits", *, by_same_case: bool) -> AnswerLimits:
+    def beside_recorded(self, recorded: "CaseLimits", *, by_same_case: bool) -> AnswerLimits:
         """The limits of answers beside recorded ones: the wider of this case's and of the one's that gave
         those. The same case may have other kernels since; any other is another conversion."""
-        here, there = (each.kernels if by_same_case else each.conversion for each in (self, earlier))
-        return here.or_wider(there).at_least(self.min_noise)
+        here, there = (each.kernels if by_same_case else each.conversion for each in (self, recorded))
+        return _at_least(_wider(here, there), self.min_noise)
+
+
+def limits_between_servers(
+    repeated: Sequence[AnswerLimits], noises: Sequence[float], precisions: Sequence[str]
+) -> AnswerLimits:
+    """The limits of the answers of two servers, by each one's limits of `repeated` requests, noise, and
+    precision that its answers show: the noise of either, mostly none. If only one is noisier than other
+    kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16 or
+    BF16, last bits may differ, as they do when sums are added up in another order."""
+    limits = _at_least(functools.reduce(_wider, repeated), _NOISE_FACTOR * min(noises))
+    shown = precisions[0] if len(set(precisions)) == 1 else ""
+    return replace(limits, rounding=max(limits.rounding, PRECISIONS[shown or "fp32"].rounding))
+
+
+def conversation_limits(tolerances: Iterable[Tolerance] = (), noise: float = 0.0) -> AnswerLimits:
+    """The limits of answers to a conversation that is repeated: within the noise, or as a user tolerates."""
+    by_user = [tolerance.max_relative_error for tolerance in tolerances if tolerance.is_given]
+    within_noise = min(_NOISE_FACTOR * noise, _MAX_CONVERSATION_NOISE)
+    return AnswerLimits(NumberLimits(max(_MIN_NOISE, within_noise, *by_user), np.inf))
 
 
 @dataclass(frozen=True)
@@ -161,43 +160,43 @@ class CaseArithmetic:
     @property
     def tolerance(self) -> Tolerance:
         """The model's own tolerance in this precision, else the format's."""
-        case = self.case
-        tolerance = limit_in(self.precision, {**case.format.tolerances, **case.model.tolerances})
-        assert tolerance is not None, f"{case} has no tolerance in {self.precision}"
+        tolerance = limit_in(self.precision, {**self.case.format.tolerances, **self.case.model.tolerances})
+        assert tolerance is not None, f"{self.case} has no tolerance in {self.precision}"
         return tolerance
 
-    def case_limits(self, element_counts: Mapping[str, int]) -> CaseLimits:
-        """The limits of answers whose outputs have `element_counts` elements in the evaluation set."""
+    def decision_limit(self, decisions: int) -> float:
+        """The least share of so many decisions of the converted model that must be the framework's."""
+        least, cost = self.tolerance.min_agreement, self.cost
+        return least if cost is None else max(least, _min_agreement(cost.agreement, decisions))
+
+    def case_limits(self, element_counts: Mapping[str, int], rows: int | None = None) -> CaseLimits:
+        """The limits of answers whose outputs have `element_counts` elements in the evaluation set, as
+        {"mask": 500}: of more, chance changes a smaller share. `rows` are compared together; None says that
+        there may be few, of which ties leave out more."""
         tolerance = self.tolerance
-        limits = functools.partial(self.output_limits, element_counts, None)
+        limits = functools.partial(self._limits, element_counts, rows)
         inferred_on = None if self.precision or tolerance.is_given else self.case.answers_on
-        min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
+        min_noise = max(_MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         return CaseLimits(limits(kernels_only=True), limits(kernels_only=False), inferred_on, min_noise)
 
-    def output_limits(
-        self, element_counts: Mapping[str, int], rows: int | None, *, kernels_only: bool
-    ) -> AnswerLimits:
-        """How far outputs may be from other outputs for the same rows: from those of the same artifact if
-        `kernels_only`, else from the framework's. `element_counts` says how many elements each output has in
-        all rows, as {"mask": 500}: of more, chance changes a smaller share. `rows` are compared together;
-        None says that there may be few, of which ties leave out more."""
+    def _limits(self, counts: Mapping[str, int], rows: int | None, kernels_only: bool) -> AnswerLimits:
+        """Those of other kernels, if `kernels_only`, or of a conversion: a multiple of the cost, if known."""
         types = {tensor.name: tensor.dtype for tensor in self.case.model.outputs}
-        floating = [name for name in types if name in element_counts and types[name].startswith(("FP", "BF"))]
+        floating = [name for name in types if name in counts and types[name].startswith(("FP", "BF"))]
         texts = [name for name in types if types[name] == "BYTES"]  # always equal
-        integers = {name: count for name, count in element_counts.items() if name not in (*floating, *texts)}
+        integers = {name: count for name, count in counts.items() if name not in (*floating, *texts)}
         if (cost := self.cost) is None:
             return self._limits_by_tolerance(floating, integers, rows, kernels_only)
         rule, mean, share = PRECISIONS[self.precision], cost.mean, cost.comparable_share
         factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(_LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in floating}
         by_output = {name: NumberLimits(largest[name], factor * mean[name]) for name in floating}
-        least = NumberLimits(_MIN_LARGEST, 0.0)
         its_cost = f"what {self.precision.upper()} itself costs this model"
         return AnswerLimits(
-            widest=functools.reduce(NumberLimits.or_wider, by_output.values(), least),
-            agreement_by_output={n: min_agreement_for(1 - mean[n], count) for n, count in integers.items()},
+            widest=functools.reduce(_wider_numbers, by_output.values(), NumberLimits(_MIN_LARGEST, 0.0)),
+            agreement_by_output={n: _min_agreement(1 - mean[n], count) for n, count in integers.items()},
             rounding=max(rule.rounding, _LARGEST_FACTOR * min(rule.rounding, cost.rounding)),
-            min_compared_share=min_agreement_for(share, rows) if rows else max(0.0, share - _TIE_MARGIN),
+            min_compared_share=_min_agreement(share, rows) if rows else max(0.0, share - _TIE_MARGIN),
             by_output=by_output,
             source=f"{factor:g} times {its_cost} on the mean, {_LARGEST_FACTOR:g} times at most",
         )
@@ -213,36 +212,19 @@ class CaseArithmetic:
             source = f"the same file by other kernels in {self.precision.upper()}"
         numbers = NumberLimits(largest, largest if mean is None else mean)
         share = tolerance.min_agreement
+        types = {tensor.dtype.lower() for tensor in self.case.model.outputs} & {"fp16", "bf16"}
+        names = {self.precision} if self.precision else types  # which show what rounds the outputs
         return AnswerLimits(
             widest=numbers if floating else NumberLimits(_MIN_LARGEST, 0.0),
             agreement_by_output=dict.fromkeys(integers, share),
-            rounding=max(rounding_of(self.case.model, self.precision), DEEP_ROUNDING),
+            rounding=max([DEEP_ROUNDING, *(PRECISIONS[name].rounding for name in names)]),
             mean_rounding=PRECISIONS["fp32"].rounding,
-            min_compared_share=min_agreement_for(share, rows) if rows else AnswerLimits.min_compared_share,
+            min_compared_share=_min_agreement(share, rows) if rows else AnswerLimits.min_compared_share,
             source=source,
         )
 
 
-def limits_between_servers(
-    repeated: Sequence[AnswerLimits], noises: Sequence[float], precisions: Sequence[str]
-) -> AnswerLimits:
-    """The limits of the answers of two servers, by each one's limits of `repeated` requests, noise, and
-    precision that its answers show: the noise of either, mostly none. If only one is noisier than other
-    kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16 or
-    BF16, last bits may differ, as they do when sums are added up in another order."""
-    limits = functools.reduce(AnswerLimits.or_wider, repeated).at_least(_NOISE_FACTOR * min(noises))
-    shown = precisions[0] if len(set(precisions)) == 1 else ""
-    return replace(limits, rounding=max(limits.rounding, PRECISIONS[shown or "fp32"].rounding))
-
-
-def conversation_limits(tolerances: Iterable[Tolerance] = (), noise: float = 0.0) -> AnswerLimits:
-    """The limits of answers to a conversation that is repeated: within the noise, or as a user tolerates."""
-    by_user = [tolerance.max_relative_error for tolerance in tolerances if tolerance.is_given]
-    at_most = AnswerLimits(NumberLimits(_MAX_CONVERSATION_NOISE, np.inf))
-    return CaseLimits(at_most, at_most, min_noise=max([MIN_NOISE, *by_user])).within_noise(noise)
-
-
-def min_agreement_for(agreement: float, decisions: int) -> float:
+def _min_agreement(agreement: float, decisions: int) -> float:
     """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
     equal. Of 600 decisions and an agreement of 0.96, the precision changes 24. Times _DECISIONS_FACTOR, 36
     may differ, with two standard deviations of such a count (Poisson: its square root), 12, and three in
@@ -251,19 +233,25 @@ def min_agreement_for(agreement: float, decisions: int) -> float:
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
-def inferred_precision(answers: Iterable[Arrays]) -> str:
-    """bf16 or fp16 if it represents every number; empty if neither does, or too few have a fraction."""
-    values = [
-        np.asarray(outputs[name], np.float32).ravel()
-        for outputs in answers
-        for name in floating_outputs(outputs)
-        if outputs[name].dtype.itemsize <= 4
-    ]
-    numbers = np.concatenate(values) if values else np.zeros(0, np.float32)
-    numbers = numbers[np.isfinite(numbers)]
-    if np.unique(numbers[numbers != np.round(numbers)]).size < _MIN_NUMBERS:
-        return ""
-    if not (numbers.view(np.uint32) & np.uint32(0xFFFF)).any():  # the bits of FP32 that BF16 lacks
-        return "bf16"
-    with np.errstate(over="ignore"):
-        return "fp16" if np.array_equal(numbers.astype(np.float16).astype(np.float32), numbers) else ""
+def _wider(first: AnswerLimits, second: AnswerLimits) -> AnswerLimits:
+    """The limits that allow whatever either allows."""
+    names = first.by_output.keys() | second.by_output.keys()
+    discrete = first.agreement_by_output.keys() | second.agreement_by_output.keys()
+    return replace(
+        first,
+        widest=_wider_numbers(first.widest, second.widest),
+        rounding=max(first.rounding, second.rounding),
+        mean_rounding=max(first.mean_rounding, second.mean_rounding),
+        min_compared_share=min(first.min_compared_share, second.min_compared_share),
+        by_output={name: _wider_numbers(first.of_output(name), second.of_output(name)) for name in names},
+        agreement_by_output={n: min(first.agreement_of(n), second.agreement_of(n)) for n in discrete},
+    )
+
+
+def _wider_numbers(first: NumberLimits, second: NumberLimits) -> NumberLimits:
+    return NumberLimits(*map(max, first, second))
+
+
+def _at_least(limits: AnswerLimits, max_element: float) -> AnswerLimits:
+    """These limits, with a `max_element` of at least this one for every output."""
+    return _wider(limits, replace(limits, widest=NumberLimits(max_element, 0.0), by_output={}))

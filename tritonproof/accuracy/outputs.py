@@ -1,6 +1,6 @@
-"""The basis of every comparison of outputs: are they finite, how far are they apart, and on what scale?"""
+"""The basis of comparing outputs: are they finite, in which precision, how far apart, and on what scale?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ from tritonproof.spec import Arrays, Tensor, fits
 
 CHUNK_BYTES = 64 << 20
 """The most bytes of outputs to compare at once."""
+_MIN_NUMBERS = 32
+"""The fewest different numbers with a fraction whose last bits tell the precision that computed them."""
 
 
 def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -60,6 +62,24 @@ def why_undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
 def floating_outputs(outputs: Arrays) -> list[str]:
     """The names of the outputs that hold floating-point numbers."""
     return [name for name, values in outputs.items() if np.issubdtype(values.dtype, np.floating)]
+
+
+def inferred_precision(answers: Iterable[Arrays]) -> str:
+    """bf16 or fp16 if it represents every number; empty if neither does, or too few have a fraction."""
+    values = [
+        np.asarray(outputs[name], np.float32).ravel()
+        for outputs in answers
+        for name in floating_outputs(outputs)
+        if outputs[name].dtype.itemsize <= 4
+    ]
+    numbers = np.concatenate(values) if values else np.zeros(0, np.float32)
+    numbers = numbers[np.isfinite(numbers)]
+    if np.unique(numbers[numbers != np.round(numbers)]).size < _MIN_NUMBERS:
+        return ""
+    if not (numbers.view(np.uint32) & np.uint32(0xFFFF)).any():  # the bits of FP32 that BF16 lacks
+        return "bf16"
+    with np.errstate(over="ignore"):
+        return "fp16" if np.array_equal(numbers.astype(np.float16).astype(np.float32), numbers) else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from tritonproof.accuracy.outputs import (
     differences,
     equal_fraction,
 )
-from tritonproof.accuracy.precisions import PRECISIONS, rounding_of
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples
 
@@ -88,7 +88,8 @@ def measure_cost(
     for name, spread in expected.spreads.items():
         values = outputs[name][is_comparable]
         errors = differences(emulated_outputs[name][is_comparable], values)
-        largest[name] = float(beyond_rounding(errors, spread, rounding_of(model, precision)).max(initial=0.0))
+        excess = beyond_rounding(errors, spread, PRECISIONS[precision].rounding)
+        largest[name] = float(excess.max(initial=0.0))
         cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))

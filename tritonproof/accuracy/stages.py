@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import CaseArithmetic, min_agreement_for
+from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.outputs import (
     CHUNK_BYTES,
     check_finite,
@@ -68,8 +68,8 @@ class StageComparison:
     def __post_init__(self) -> None:
         self.expected = expect(self.ids, self.earlier_outputs)
         elements = {name: values.size for name, values in self.earlier_outputs.items()}
-        is_served = self.stage == "served"  # by the artifact that answered in process
-        self.limits = self.arithmetic.output_limits(elements, len(self.ids), kernels_only=is_served)
+        limits = self.arithmetic.case_limits(elements, len(self.ids))
+        self.limits = limits.kernels if self.stage == "served" else limits.conversion
 
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
         """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
@@ -273,13 +273,11 @@ def compare_conversion(
         chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
         comparison.add(chunk, rows)
         on_progress(f"{rows.stop:,} of {len(ids):,}")
-    decided = framework.decisions.size > 0
+    decisions = framework.decisions.size
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     differences = comparison.differences
     floating = [output for output in differences if output.kind == "error"]
-    limit = tolerance.min_agreement if decided and (trained or not floating) else None
-    if limit is not None and cost is not None:
-        limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
+    limit = arithmetic.decision_limit(decisions) if decisions and (trained or not floating) else None
     costs = {} if cost is None else {output.output: cost.mean[output.output] for output in floating}
     errors_in_costs = {output.output: output.mean / costs[output.output] for output in floating if costs}
     worst_in_costs = max(errors_in_costs, key=errors_in_costs.__getitem__, default="")
@@ -288,7 +286,7 @@ def compare_conversion(
         samples=len(ids),
         relative_error=None if worst is None else worst.largest,
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
-        agreement=agreed if decided else None,
+        agreement=agreed if decisions else None,
         agreement_limit=limit,
         outputs=differences,
         is_users_file=case.network_model.framework == case.format.name == "onnx" and case.precision == "fp32",

@@ -114,7 +114,7 @@ def compare_with_recorded(
             raise InputError(what, where=where, fix=fix)
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
     is_same = case_id == earlier.case_id
-    limits = context.limits.inferred(expected.values()).recorded(earlier.limits, by_same_case=is_same)
+    limits = context.limits.inferred(expected.values()).beside_recorded(earlier.limits, by_same_case=is_same)
     by_signature = expect_by_signature(expected, served.data.ids)
     answers = served.ask([[sample] for sample in sorted(expected)])
     finding = ExpectedAnswers(by_signature, limits, "recorded").compare(answers)

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, merge_findings
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
-from tritonproof.accuracy.limits import inferred_precision, limits_between_servers
-from tritonproof.accuracy.outputs import Spread
+from tritonproof.accuracy.limits import limits_between_servers
+from tritonproof.accuracy.outputs import Spread, inferred_precision
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import GateContext, SingleAnswers, gate_finding

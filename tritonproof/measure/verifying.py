@@ -50,8 +50,7 @@ def expect_in_process(
         answer_bytes = max(answer_bytes, content_size_bytes(arrays) // len(part))
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in arrays.items()}
-    expected = expect_by_signature(rows, data.ids)
-    return ExpectedAnswers(expected, limits.inferred(rows.values()).across_kernels())
+    return ExpectedAnswers(expect_by_signature(rows, data.ids), limits.across_kernels())
 
 
 def with_expected(job: LoadJob, expected: ExpectedAnswers) -> LoadJob:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.accuracy.limits import inferred_precision
+from tritonproof.accuracy.outputs import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build import baseline_builds
