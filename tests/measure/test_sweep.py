@@ -14,10 +14,10 @@ from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.measure.plan import WINDOWS, MeasuringPlan
+from tritonproof.measure.passes import WINDOWS, LoadJob, Pass
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 

@@ -1,17 +1,14 @@
-"""Candidates of the search, and the verdict on their latencies."""
+"""Candidates of the search, and its finalists."""
 
 import dataclasses
 import itertools
 
-import numpy as np
 import pytest
 from msgspec import structs
 
 from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import Estimate
-from tritonproof.search import candidates, fastest, measurer
+from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import SearchGoal, SearchSpace
 
 
@@ -64,25 +61,3 @@ def test_user_settings_are_kept() -> None:
     ladders = [proposal.ladder for proposal in proposals if proposal.variant.scenario == "online"]
     assert {result.concurrency for ladder in ladders for result in ladder} == {4, 8}
     assert len(candidates.basic_candidates(space, SearchGoal(7, 99, "poisson"))[0].ladder) > 2
-
-
-@pytest.mark.parametrize(
-    ("low", "value", "high", "verdict"),
-    [(5, 6, 7, "passed"), (5, 6, 7.1, "inconclusive"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
-)
-def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert measurer.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
-
-
-@pytest.mark.parametrize(
-    ("requests", "answered", "verdict"),
-    [(600, 100, "inconclusive"), (700, 100, "passed"), (700, 94, "failed")],
-)
-@pytest.mark.parametrize(
-    ("is_open", "goal"), [(True, SearchGoal(7, 99)), (False, SearchGoal(7, 99, "poisson"))]
-)
-def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_with(
-    requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
-) -> None:
-    parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
-    assert measurer.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict

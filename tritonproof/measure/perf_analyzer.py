@@ -28,8 +28,7 @@ from tritonproof.host.process import (
     wait,
 )
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.passes import LoadJob, Pass, cut_closed_loop, cut_open_loop
-from tritonproof.measure.plan import WINDOWS
+from tritonproof.measure.passes import WINDOWS, LoadJob, Pass, cut_closed_loop, cut_open_loop
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve import connection, wheels
 from tritonproof.serve.connection import is_on_this_host
