@@ -86,7 +86,7 @@ def test_rerun_certifies_what_keeps_the_budget(latency_ms: float) -> None:
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
     parts = [SteadyPart(1.0, 1.0, np.array([value]))]
-    assert measurer.latency_verdict(Estimate(value, low, high), parts, SearchGoal(7, 99)) == verdict
+    assert measurer.search_verdict(Estimate(value, low, high), parts, SearchGoal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_w
     requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
     parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
-    assert measurer.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
+    assert measurer.search_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 @pytest.mark.campaign

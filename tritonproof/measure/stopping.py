@@ -112,8 +112,8 @@ def is_percentile_measured(
 
 
 def may_win(latency_ms: Estimate, parts: Sequence[SteadyPart], latency_budget_ms: float) -> bool:
-    """Whether a point may win a search, which has to choose: the value of the percentile keeps the budget,
-    whatever its interval shows, and the server keeps up with its rate."""
+    """Whether a point may win a search, which has to choose: the percentile's value keeps the budget, whether
+    or not its interval shows it, and the server keeps up with its rate."""
     return latency_ms.value <= latency_budget_ms and estimates.keeps_up(parts)
 
 

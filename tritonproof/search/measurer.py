@@ -134,26 +134,17 @@ class Measurer:
 def rerun_of(candidate: Candidate, state: PointState, goal: SearchGoal) -> Rerun:
     """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
     latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
-    return Rerun(candidate, state, latency_ms, latency_verdict(latency_ms, state.steady_parts, goal))
+    return Rerun(candidate, state, latency_ms, search_verdict(latency_ms, state.steady_parts, goal))
 
 
-def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
-    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
-    inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
-    if not estimates.keeps_up(parts):
+def search_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
+    """Whether the percentile keeps the budget, by which a search chooses: what may not win has failed, even
+    if its interval leaves that open. At a rate every interval counts as open above, as few passes may be
+    narrow by luck, so the rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a
+    queue forgets so slowly that hardly any requests are independent."""
+    if not stopping.may_win(latency_ms, parts, goal.latency_budget_ms):
         return "failed"
-    if goal.is_for_rate:  # few passes may be narrow by luck
+    if goal.is_for_rate:
         latency_ms = structs.replace(latency_ms, open_above=True)
-    if keeps_latency_budget(latency_ms, parts, goal):
-        return "passed"
-    return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
-
-
-def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
-    the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
-    slowly that hardly any requests are independent."""
-    bound_ms = None
-    if latency_ms.open_above:
-        bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
-    return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
+    bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
+    return latency_ms.verdict(goal.latency_budget_ms, bound_ms)
