@@ -1,4 +1,4 @@
-"""How long a pass is, and its steady part by its timestamps, checked against simulated servers of known speed."""
+"""How long a pass is, and its steady part, checked against simulated servers of known speed."""
 
 import heapq
 import itertools
@@ -15,6 +15,7 @@ from tritonproof.record.schema import LoadPoint
 
 Service = Callable[[np.random.Generator], float]
 
+POINT = LoadPoint("online", 1, 4)
 GAP_S = 1e-5
 """Seconds from an answer to the client's next request."""
 
@@ -162,9 +163,6 @@ def test_requests_due_before_close_do_not_count() -> None:
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
     steady = scheduled(due, due[:-1], ended, closed_ms=110)
     assert steady.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
-
-
-POINT = LoadPoint("online", 1, 4)
 
 
 def test_window_holds_a_whole_request() -> None:

@@ -80,7 +80,7 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, deviation: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
     ratios = [np.ones(count), np.array([1 + deviation * (-1) ** turn for turn in range(count)])]
-    assert stopping.are_ratios_measured(ratios, spent_s, MeasuringPlan(point_budget_s=10), slow=slow) is done
+    assert stopping.are_turns_done(ratios, spent_s, MeasuringPlan(point_budget_s=10), slow=slow) is done
 
 
 @pytest.mark.parametrize(

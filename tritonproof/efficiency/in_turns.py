@@ -105,7 +105,7 @@ def measure_in_turns(
 
     def is_done(turns: Turns) -> bool:
         ratios = [turns.ratios(name) for name in sides if name != "served"]
-        return stopping.are_ratios_measured(ratios, turns.spent_s, plan, slow=slow)
+        return stopping.are_turns_done(ratios, turns.spent_s, plan, slow=slow)
 
     turns = take_turns(sides, is_done)
     return replace(turns, failed_attempts=failed_attempts)

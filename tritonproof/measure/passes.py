@@ -1,7 +1,5 @@
 """One pass of the load generator, `run_pass(job, window_s)`: its job, its length, and its steady part.
 
-It has three windows of perf_analyzer, short, but long enough that requests start and end in each.
-
 `perf_analyzer.run_pass` is the real one. All that measures speed only decides when to take another pass, so a
 function that invents passes suffices to test it without a server.
 """

@@ -1,7 +1,7 @@
 """How precisely to measure, and when that is reached: in a warm-up, by a point of a sweep, by a percentile in
 a rerun of a search, and by ratios in turns beside the artifact in process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,10 +54,6 @@ class MeasuringPlan:
         return 0 if self.certify is None else estimates.requests_needed(self.certify)
 
 
-StoppingRule = Callable[[PointState, MeasuringPlan], bool]
-"""Whether a point has been measured enough."""
-
-
 def is_warmed_up(side: Side) -> bool:
     """Whether a side needs no more warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If requests take long, one pass is enough."""
@@ -87,7 +83,7 @@ def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
     return is_enough and state.requests >= plan.certifying_requests
 
 
-def is_percentile_measured(
+def is_rerun_done(
     state: PointState, plan: MeasuringPlan, percentile: int, latency_budget_ms: float, share: float
 ) -> bool:
     """The stopping rule of a share of a search's rerun: all of its point budget, as a narrow throughput says
@@ -104,8 +100,7 @@ def is_percentile_measured(
     if is_short or not is_spent(state.spent_s, len(parts), plan.point_budget_s):
         return False
     latency_ms = estimates.percentile_estimate(parts, percentile)
-    is_certified = state.requests >= share * plan.certifying_requests
-    if not is_certified and may_win(latency_ms, parts, latency_budget_ms):
+    if may_win(latency_ms, parts, latency_budget_ms) and state.requests < share * plan.certifying_requests:
         return False
     is_known = latency_ms.high > latency_budget_ms or not latency_ms.open_above or state.requests >= needed
     return is_known or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
@@ -117,9 +112,7 @@ def may_win(latency_ms: Estimate, parts: Sequence[SteadyPart], latency_budget_ms
     return latency_ms.value <= latency_budget_ms and estimates.keeps_up(parts)
 
 
-def are_ratios_measured(
-    ratios: Sequence[np.ndarray], spent_s: float, plan: MeasuringPlan, *, slow: bool
-) -> bool:
+def are_turns_done(ratios: Sequence[np.ndarray], spent_s: float, plan: MeasuringPlan, *, slow: bool) -> bool:
     """The stopping rule of turns, each of which gives another of the `ratios`, [turns] each: all are known
     precisely, or the point's budget is spent; `slow` if requests take long."""
     count = len(ratios[0])

@@ -12,7 +12,7 @@ from tritonproof.measure.passes import WINDOWS, RunPass, pass_window_s, warm_up_
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
-from tritonproof.measure.stopping import MeasuringPlan, StoppingRule
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.quantities import COUNT, HALF_WIDTH
 from tritonproof.record.schema import PointResult
 from tritonproof.spec import OnProgress
@@ -30,7 +30,7 @@ def sweep_points(
     begun: Sequence[PointState],
     plan: MeasuringPlan,
     *,
-    is_done: StoppingRule = stopping.is_measured,
+    is_done: Callable[[PointState, MeasuringPlan], bool] = stopping.is_measured,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: OnProgress = lambda _now: None,
     save: Save = lambda _results: None,

@@ -98,9 +98,8 @@ class ConvertedSearch:
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
-        config = configuration.model_config(
-            self.run.case, winner.deployment, native=native, scenario=winner.scenario
-        )
+        scenario, deployment = winner
+        config = configuration.model_config(self.run.case, deployment, native=native, scenario=scenario)
         return configuration.config_text(config), ""
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -108,14 +107,11 @@ class Measurer:
         self, candidate: Candidate, state: PointState, share: float, run_pass: RunPass
     ) -> PointState:
         """The candidate's point after this share of a rerun's passes, with right answers."""
-        point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
+        goal, point_budget_s = self.goal, share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
         plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
-        is_done = functools.partial(
-            stopping.is_percentile_measured,
-            percentile=self.goal.percentile,
-            latency_budget_ms=self.goal.latency_budget_ms,
-            share=share,
-        )
+
+        def is_done(state: PointState, plan: MeasuringPlan) -> bool:
+            return stopping.is_rerun_done(state, plan, goal.percentile, goal.latency_budget_ms, share)
 
         def say(now: str) -> None:
             self.say("rerun", f"{candidate.variant.scenario} {now}")
