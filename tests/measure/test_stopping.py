@@ -72,7 +72,7 @@ def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
         (5, 0.0, 1, False, True),
         (5, 0.2, 1, False, False),
         (5, 0.2, 9.9, False, True),
-        (3, 0.2, 99, False, False),
+        (4, 0.2, 99, False, False),
         (3, 0.2, 99, True, True),
     ],
 )
