@@ -35,6 +35,7 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
     assert len(set(rounds)) > 1
     assert turns.rates_per_s == {name: [rate] * 40 for name, rate in rates.items()}
     assert (turns.ratio().value, turns.ratio("reference").value) == pytest.approx((0.9, 1.5))
+    assert turns.ratios.keys() == {"in_process", "reference"}
 
 
 class Process:

@@ -46,14 +46,16 @@ class Turns:
         """A side's inferences per second, from two turns on."""
         return estimates.geometric_mean(self.rates_per_s[side])
 
-    def ratios(self, to: str) -> np.ndarray:
-        """The ratio of served to another side in each turn, [turns]."""
-        return np.divide(self.rates_per_s["served"], self.rates_per_s[to])
+    @property
+    def ratios(self) -> dict[str, np.ndarray]:
+        """The ratios of served to each other side, by its name, [turns] each."""
+        served, others = self.rates_per_s["served"], self.rates_per_s.keys() - {"served"}
+        return {name: np.divide(served, self.rates_per_s[name]) for name in others}
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on. Its interval is Student's, as there may be
         only three turns: the ranks of `paired_ratio`, which assume no distribution, need MIN_PAIRS."""
-        mean = estimates.geometric_mean(self.ratios(to))
+        mean = estimates.geometric_mean(self.ratios[to])
         return Ratio(mean.value, mean.low, mean.high)
 
 
@@ -102,12 +104,9 @@ def measure_in_turns(
 
     sides = {name: functools.partial(rate_per_s, name) for name in jobs}
     sides["in_process"] = functools.partial(worker.measure_per_s, batch, _TURN_S, _TURN_BATCHES)
-
-    def is_done(turns: Turns) -> bool:
-        ratios = [turns.ratios(name) for name in sides if name != "served"]
-        return stopping.are_turns_done(ratios, turns.spent_s, plan, slow=slow)
-
-    turns = take_turns(sides, is_done)
+    turns = take_turns(
+        sides, lambda now: stopping.are_turns_done([*now.ratios.values()], now.spent_s, plan, slow=slow)
+    )
     return replace(turns, failed_attempts=failed_attempts)
 
 
