@@ -24,8 +24,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.host.targets import CPU
-from tritonproof.measure.passes import LoadJob, Pass, SteadyPart, cut_closed_loop, cut_open_loop
-from tritonproof.measure.plan import WINDOWS
+from tritonproof.measure.passes import WINDOWS, LoadJob, Pass, SteadyPart, cut_closed_loop, cut_open_loop
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
 from tritonproof.record import schema

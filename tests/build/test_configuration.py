@@ -1,17 +1,21 @@
-"""The model configuration has every requested setting."""
+"""The model configuration has every requested setting, and a user's keeps its lines with a variant's."""
+
+import subprocess
+from pathlib import Path
 
 import pytest
+from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from tests.build.conversions import MICRO, ONNX, UP_TO_32, case_with, writing
 from tritonproof.base.errors import InputError
-from tritonproof.build import runtime_files
+from tritonproof.build import configuration, runtime_files
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU, recognise
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.spec import Case, Format, Target
 
 
@@ -126,3 +130,72 @@ def test_cgroup_cores_are_shared_among_instances(
     deployment = structs.replace(UP_TO_32, instances=instances)
     settings = runtime_files.runtime_settings(case_with(writing("converted")), deployment)
     assert settings["threads"] == str(threads)
+
+
+HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'
+ONE = "instance_group [\n  { count: 1, kind: KIND_CPU }\n]\n"
+BATCHER = "dynamic_batching { preserve_ordering: true preferred_batch_size: [ 2 ] }\n"
+TAIL = '# the end\nparameters { key: "brackets" value { string_value: "]}" } }\n'
+COMPLETED = text_format.Parse(
+    'max_batch_size: 8 instance_group { count: 1 kind: KIND_CPU name: "x_0" }', pb.ModelConfig()
+)
+DEPLOYED = Deployment(8, 1, (), 0, cuda_graphs=False, warmup=False)
+
+
+def variant(
+    instances: int = 2, scenario: Scenario = "online", delay_us: int = 100, *sizes: int
+) -> ConfigVariant:
+    changes = {"instances": instances, "preferred_batch_sizes": sizes, "max_queue_delay_us": delay_us}
+    return ConfigVariant(scenario, structs.replace(DEPLOYED, **changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "kept"),
+    [
+        (HEAD + ONE + BATCHER + TAIL, variant(), HEAD + TAIL.rstrip()),
+        (HEAD + TAIL + ONE, variant(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
+        (HEAD + ONE + BATCHER + TAIL, variant(1, "offline"), HEAD),
+        ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", variant(), ""),
+        ("", variant(), ""),
+    ],
+)  # fmt: skip
+def test_diff_applies_cleanly_and_keeps_other_lines(
+    text: str, wanted: ConfigVariant, kept: str, tmp_path: Path
+) -> None:
+    own = text_format.Parse(text, pb.ModelConfig())
+    config = configuration.apply_variant(own, COMPLETED, wanted)
+    after = configuration.changed_config_text(text, own, config)
+    (tmp_path / "detector").mkdir()
+    if text:
+        (tmp_path / "detector" / "config.pbtxt").write_text(text)
+    change = configuration.config_diff("detector", text, after)
+    subprocess.run(["patch", "-p1", "--quiet"], input=change, text=True, cwd=tmp_path, check=True)
+
+    patched = (tmp_path / "detector" / "config.pbtxt").read_text()
+    assert text_format.Parse(patched, pb.ModelConfig()) == config
+    assert patched.startswith(kept)
+    batching = config.dynamic_batching
+    assert config.HasField("dynamic_batching") == (wanted.scenario == "online")
+    assert batching.preserve_ordering == ("preserve" in text and wanted.scenario == "online")
+    if wanted.scenario == "online":
+        deployment = wanted.deployment
+        assert tuple(batching.preferred_batch_size) == deployment.preferred_batch_sizes
+        assert batching.max_queue_delay_microseconds == deployment.max_queue_delay_us
+    if wanted.deployment.instances > 1:
+        (group,) = config.instance_group
+        assert (group.count, group.kind) in ((2, 2), (4, 2), (2, 0))
+
+
+def test_own_settings_give_an_empty_diff() -> None:
+    text = HEAD + BATCHER + TAIL
+    own = text_format.Parse(text, pb.ModelConfig())
+    same = configuration.apply_variant(own, COMPLETED, variant(1, "online", 0, 2))
+    assert configuration.changed_config_text(text, own, same) == text
+    assert configuration.config_diff("detector", text, text) == ""
+
+
+def test_only_variable_settings_change() -> None:
+    """Without batches, or with several instance groups, nothing can vary."""
+    groups = "instance_group [ { count: 1 }, { count: 2 } ]"
+    own = text_format.Parse(f"max_batch_size: 0 {groups}", pb.ModelConfig())
+    assert configuration.apply_variant(own, own, variant(4)) == own

@@ -19,7 +19,7 @@ from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import process as process_module
 from tritonproof.host.process import ProgramError, last_lines, log_end, minimal_environment, run_program
-from tritonproof.measure import perf_analyzer
+from tritonproof.measure import perf_analyzer_io
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
@@ -88,7 +88,7 @@ def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.
     for name in ("https_proxy", "HTTP_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "proxy")
     here, elsewhere = (
-        perf_analyzer.environment(Server(ServerSpec("remote", address), address, "", None, None))
+        perf_analyzer_io.environment(Server(ServerSpec("remote", address), address, "", None, None))
         for address in ("127.0.0.1:8001", "gpu-host:8001")
     )
     assert_handed_on([here, elsewhere])

@@ -17,9 +17,9 @@ from tritonproof.host import processor_use
 from tritonproof.host.processor_use import GpuStretch
 from tritonproof.measure import sweep
 from tritonproof.measure.marks import marks_of_gpu
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import gpu_use, point_result
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import GpuUse, LoadPoint
 
 

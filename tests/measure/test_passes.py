@@ -1,4 +1,4 @@
-"""From timestamps to the steady part of a pass, checked against simulated servers of known speed."""
+"""How long a pass is, and its steady part, checked against simulated servers of known speed."""
 
 import heapq
 import itertools
@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from tests.helpers import present
-from tritonproof.measure import estimates
-from tritonproof.measure.passes import SteadyPart, cut_closed_loop, cut_open_loop
+from tritonproof.measure import estimates, passes
+from tritonproof.measure.passes import SteadyPart, cut_closed_loop, cut_open_loop, warm_up_window_s
+from tritonproof.record.schema import LoadPoint
 
 Service = Callable[[np.random.Generator], float]
 
+POINT = LoadPoint("online", 1, 4)
 GAP_S = 1e-5
 """Seconds from an answer to the client's next request."""
 
@@ -161,3 +163,21 @@ def test_requests_due_before_close_do_not_count() -> None:
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
     steady = scheduled(due, due[:-1], ended, closed_ms=110)
     assert steady.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
+
+
+def test_window_holds_a_whole_request() -> None:
+    # Within two latencies a request always starts and ends; the margin is for the clock.
+    assert 2 < passes.LATENCIES_PER_WINDOW < 2.5
+    assert 0.05 <= warm_up_window_s(POINT, 0.0) < passes.pass_window_s(POINT, 0.001, 3.0, 30)
+    assert passes.pass_window_s(POINT, 5.0, 60.0, 30) == passes.LATENCIES_PER_WINDOW * 5.0
+    assert warm_up_window_s(POINT, 2.0) == passes.LATENCIES_PER_WINDOW * 2.0
+
+
+@pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
+def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
+    """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
+    point = LoadPoint("online", 1, 0, rate_per_s, "constant")
+    window_s = passes.least_window_s(point)
+    assert 0.75 * rate_per_s * passes.WINDOWS * window_s >= 15
+    assert window_s >= 2 * passes.least_window_s(POINT)
+    assert warm_up_window_s(point, 0.0) == window_s

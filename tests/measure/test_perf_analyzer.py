@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import InputData, input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.host import processor_use
-from tritonproof.measure import estimates, perf_analyzer, verifying
+from tritonproof.measure import estimates, perf_analyzer, perf_analyzer_io, verifying
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
@@ -47,16 +47,16 @@ def take_pass(tmp_path: Path, analyzer: FakePerfAnalyzer, monkeypatch: pytest.Mo
 
 def test_pass_yields_timestamps_and_components(take_pass: TakePass, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU's use is that until the load generator ends, before its files are read, which may be large."""
-    read_profile, read_cpu = perf_analyzer.read_profile, Mock(side_effect=processor_use.start_cpu_clock(None))
+    read, read_cpu = perf_analyzer_io.read_profile, Mock(side_effect=processor_use.start_cpu_clock(None))
     monkeypatch.setattr(processor_use, "start_cpu_clock", lambda _pid: read_cpu)
-    monkeypatch.setattr(perf_analyzer, "read_profile", lambda path: read_cpu.called and read_profile(path))
+    monkeypatch.setattr(perf_analyzer_io, "read_profile", lambda folder: read_cpu.called and read(folder))
     one_pass = take_pass()
     assert estimates.requests_per_s([one_pass.steady]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert one_pass.cpu.children_s > 0
     assert one_pass.failed_attempts == ()
     starts_ns, ends_ns = np.array([[0, 10, 20], [90, 50, 70]]) * 10**6
-    monkeypatch.setattr(perf_analyzer, "read_profile", lambda _path: (starts_ns, ends_ns, (0, 10**8)))
+    monkeypatch.setattr(perf_analyzer_io, "read_profile", lambda _folder: (starts_ns, ends_ns, (0, 10**8)))
     one_pass = take_pass()
     assert (one_pass.all_latencies_ms.tolist(), one_pass.under_load_s) == ([40, 50, 90], 0.09), "by answer"
 
@@ -72,7 +72,7 @@ def test_memory_of_outputs_fits_those_expected(batch: int, size: int, tmp_path: 
     expected = dataclasses.replace(toy.expected_answers([], {}), by_signature=by_signature)
     served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(tmp_path), model=pairs, data=data)
     job = verifying.with_expected(LoadJob(served, LoadPoint("online", batch, 4), "system"), expected)
-    command = perf_analyzer.command(job, Path())
+    command = perf_analyzer_io.command(job, Path(), tmp_path, WINDOW_S)
     assert command[command.index("--output-shared-memory-size") + 1] == str(size)
 
 
@@ -112,7 +112,8 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, analyzer: FakePerfAnalyze
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     assert steady.latencies_ms == pytest.approx(np.full(len(steady.latencies_ms), LATENCY_MS))
     assert steady.slips_ms == pytest.approx(np.zeros(len(steady.latencies_ms)), abs=1e-3)
-    gaps_us = perf_analyzer.schedule_us(LoadPoint("online", 1, 0, 60_000.0, arrivals), 1.0)
+    fast = LoadPoint("online", 1, 0, 60_000.0, arrivals)
+    gaps_us = perf_analyzer_io.write_schedule(fast, 1.0, analyzer.program.parent)
     assert gaps_us.mean() == pytest.approx(1e6 / 60_000, rel=0.015), "not whole microseconds"
     assert gaps_us.min() >= 1
 

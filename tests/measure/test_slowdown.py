@@ -13,9 +13,9 @@ from tests.measure import timed_server
 from tests.toy import SimulatedServer
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, SpeedComparison
 from tritonproof.reports.speed_text import speed_failures
 

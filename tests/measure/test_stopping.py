@@ -1,4 +1,4 @@
-"""Stopping rules on made-up passes: window lengths, and when a load point is done."""
+"""Stopping rules on made-up passes: when a warm-up, a load point and turns are done."""
 
 import dataclasses
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.measure import plan as plan_module
 from tritonproof.measure import point_state, stopping
-from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
@@ -67,6 +66,24 @@ def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
 
 
 @pytest.mark.parametrize(
+    ("count", "deviation", "spent_s", "slow", "done"),
+    [
+        (4, 0.0, 1, False, False),
+        (5, 0.0, 1, False, True),
+        (5, 0.2, 1, False, False),
+        (5, 0.2, 9.9, False, True),
+        (4, 0.2, 99, False, False),
+        (3, 0.2, 99, True, True),
+    ],
+)
+def test_turns_end_once_ratio_is_known_or_budget_spent(
+    count: int, deviation: float, spent_s: float, *, slow: bool, done: bool
+) -> None:
+    ratios = [np.ones(count), np.array([1 + deviation * (-1) ** turn for turn in range(count)])]
+    assert stopping.are_turns_done(ratios, spent_s, MeasuringPlan(point_budget_s=10), slow=slow) is done
+
+
+@pytest.mark.parametrize(
     ("latencies_ms", "warm"),
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
@@ -76,21 +93,3 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
         one_pass = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
         measured = point_state.with_pass(measured, one_pass, warms_up=True)
     assert stopping.is_warmed_up(measured) is warm
-
-
-def test_window_holds_a_whole_request() -> None:
-    # Within two latencies a request always starts and ends; the margin is for the clock.
-    assert 2 < LATENCIES_PER_WINDOW < 2.5
-    assert 0.05 <= warm_up_window_s(POINT, 0.0) < pass_window_s(POINT, 0.001, 3.0, 30)
-    assert pass_window_s(POINT, 5.0, 60.0, 30) == LATENCIES_PER_WINDOW * 5.0
-    assert warm_up_window_s(POINT, 2.0) == LATENCIES_PER_WINDOW * 2.0
-
-
-@pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
-def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
-    """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
-    point = LoadPoint("online", 1, 0, rate_per_s, "constant")
-    window_s = plan_module.least_window_s(point)
-    assert 0.75 * rate_per_s * plan_module.WINDOWS * window_s >= 15
-    assert window_s >= 2 * plan_module.least_window_s(POINT)
-    assert warm_up_window_s(point, 0.0) == window_s

@@ -13,11 +13,11 @@ from tests.fake_nvml import Clock
 from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
 from tritonproof.host.processor_use import CpuTime
-from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.measure.plan import WINDOWS, MeasuringPlan
+from tritonproof.measure import estimates, perf_analyzer, perf_analyzer_io, stopping, sweep
+from tritonproof.measure.passes import WINDOWS, LoadJob, Pass
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -126,7 +126,7 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
         latencies_s = np.diff(ends_s, axis=1, prepend=0.0)
         first, last = (ends_s - latencies_s) // window_s, ends_s // window_s
         if not set(range(WINDOWS)) <= set(first[first == last]):
-            raise perf_analyzer.ShortWindowError("no request in a window")
+            raise perf_analyzer_io.ShortWindowError("no request in a window")
         return toy.closed_loop(latencies_s, WINDOWS * window_s, window_s=window_s), 0.0
 
     monkeypatch.setattr(perf_analyzer, "_attempt_pass", attempt)

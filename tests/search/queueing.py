@@ -10,8 +10,8 @@ import numpy as np
 
 from tests import toy
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Search, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace

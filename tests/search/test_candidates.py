@@ -1,21 +1,14 @@
-"""Candidates of the search, the next load to try, and a user's config.pbtxt with its diff."""
+"""Candidates of the search, and its finalists."""
 
 import dataclasses
 import itertools
-import subprocess
-from pathlib import Path
 
-import numpy as np
 import pytest
-from google.protobuf import text_format
 from msgspec import structs
-from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import ConfigVariant, Deployment, Estimate, Scenario
-from tritonproof.search import candidates, fastest, measurer
+from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import SearchGoal, SearchSpace
 
 
@@ -68,94 +61,3 @@ def test_user_settings_are_kept() -> None:
     ladders = [proposal.ladder for proposal in proposals if proposal.variant.scenario == "online"]
     assert {result.concurrency for ladder in ladders for result in ladder} == {4, 8}
     assert len(candidates.basic_candidates(space, SearchGoal(7, 99, "poisson"))[0].ladder) > 2
-
-
-@pytest.mark.parametrize(
-    ("low", "value", "high", "verdict"),
-    [(5, 6, 7, "passed"), (5, 6, 7.1, "inconclusive"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
-)
-def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert measurer.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
-
-
-@pytest.mark.parametrize(
-    ("requests", "answered", "verdict"),
-    [(600, 100, "inconclusive"), (700, 100, "passed"), (700, 94, "failed")],
-)
-@pytest.mark.parametrize(
-    ("is_open", "goal"), [(True, SearchGoal(7, 99)), (False, SearchGoal(7, 99, "poisson"))]
-)
-def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_with(
-    requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
-) -> None:
-    parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
-    assert measurer.latency_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
-
-
-HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'
-ONE = "instance_group [\n  { count: 1, kind: KIND_CPU }\n]\n"
-BATCHER = "dynamic_batching { preserve_ordering: true preferred_batch_size: [ 2 ] }\n"
-TAIL = '# the end\nparameters { key: "brackets" value { string_value: "]}" } }\n'
-COMPLETED = text_format.Parse(
-    'max_batch_size: 8 instance_group { count: 1 kind: KIND_CPU name: "x_0" }', ModelConfig()
-)
-DEPLOYED = Deployment(8, 1, (), 0, cuda_graphs=False, warmup=False)
-
-
-def variant(
-    instances: int = 2, scenario: Scenario = "online", delay_us: int = 100, *sizes: int
-) -> ConfigVariant:
-    changes = {"instances": instances, "preferred_batch_sizes": sizes, "max_queue_delay_us": delay_us}
-    return ConfigVariant(scenario, structs.replace(DEPLOYED, **changes))
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted", "kept"),
-    [
-        (HEAD + ONE + BATCHER + TAIL, variant(), HEAD + TAIL.rstrip()),
-        (HEAD + TAIL + ONE, variant(4, "online", 0, 4, 8), HEAD + TAIL.rstrip()),
-        (HEAD + ONE + BATCHER + TAIL, variant(1, "offline"), HEAD),
-        ("max_batch_size: 8 instance_group { count: 1 } dynamic_batching {}", variant(), ""),
-        ("", variant(), ""),
-    ],
-)  # fmt: skip
-def test_diff_applies_cleanly_and_keeps_other_lines(
-    text: str, wanted: ConfigVariant, kept: str, tmp_path: Path
-) -> None:
-    own = text_format.Parse(text, ModelConfig())
-    config = candidates.apply_variant(own, COMPLETED, wanted)
-    after = candidates.changed_config_text(text, own, config)
-    (tmp_path / "detector").mkdir()
-    if text:
-        (tmp_path / "detector" / "config.pbtxt").write_text(text)
-    change = candidates.config_diff("detector", text, after)
-    subprocess.run(["patch", "-p1", "--quiet"], input=change, text=True, cwd=tmp_path, check=True)
-
-    patched = (tmp_path / "detector" / "config.pbtxt").read_text()
-    assert text_format.Parse(patched, ModelConfig()) == config
-    assert patched.startswith(kept)
-    batching = config.dynamic_batching
-    assert config.HasField("dynamic_batching") == (wanted.scenario == "online")
-    assert batching.preserve_ordering == ("preserve" in text and wanted.scenario == "online")
-    if wanted.scenario == "online":
-        deployment = wanted.deployment
-        assert tuple(batching.preferred_batch_size) == deployment.preferred_batch_sizes
-        assert batching.max_queue_delay_microseconds == deployment.max_queue_delay_us
-    if wanted.deployment.instances > 1:
-        (group,) = config.instance_group
-        assert (group.count, group.kind) in ((2, 2), (4, 2), (2, 0))
-
-
-def test_own_settings_give_an_empty_diff() -> None:
-    text = HEAD + BATCHER + TAIL
-    own = text_format.Parse(text, ModelConfig())
-    same = candidates.apply_variant(own, COMPLETED, variant(1, "online", 0, 2))
-    assert candidates.changed_config_text(text, own, same) == text
-    assert candidates.config_diff("detector", text, text) == ""
-
-
-def test_only_variable_settings_change() -> None:
-    """Without batches, or with several instance groups, nothing can vary."""
-    groups = "instance_group [ { count: 1 }, { count: 2 } ]"
-    own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
-    assert candidates.apply_variant(own, own, variant(4)) == own

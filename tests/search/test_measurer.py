@@ -16,10 +16,10 @@ from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer
-from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.passes import LoadJob, SteadyPart
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.search import candidates, fastest, measurer
 from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.search.measurer import Measurer, RerunError
@@ -78,6 +78,29 @@ def test_rerun_certifies_what_keeps_the_budget(latency_ms: float) -> None:
     one, *_ = candidates.basic_candidates(SPACE, certifying.goal)
     (rerun,) = certifying.rerun({one: one.ladder[0]})
     assert (rerun.state.requests >= 6_636) == (latency_ms <= certifying.goal.latency_budget_ms)
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "verdict"),
+    [(5, 6, 7, "passed"), (5, 6, 7.1, "inconclusive"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
+)
+def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
+    parts = [SteadyPart(1.0, 1.0, np.array([value]))]
+    assert measurer.search_verdict(Estimate(value, low, high), parts, SearchGoal(7, 99)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("requests", "answered", "verdict"),
+    [(600, 100, "inconclusive"), (700, 100, "passed"), (700, 94, "failed")],
+)
+@pytest.mark.parametrize(
+    ("is_open", "goal"), [(True, SearchGoal(7, 99)), (False, SearchGoal(7, 99, "poisson"))]
+)
+def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_with(
+    requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
+) -> None:
+    parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
+    assert measurer.search_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 @pytest.mark.campaign

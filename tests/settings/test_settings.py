@@ -11,7 +11,7 @@ from tests.helpers import Collect, parsed, parser, present, settings
 from tests.user_models import networks
 from tests.user_models.repositories import write_model
 from tritonproof.base.errors import InputError
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.settings.options import options_of
 from tritonproof.settings.settings import Settings, option

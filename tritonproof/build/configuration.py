@@ -1,10 +1,14 @@
-"""A model's configuration for Triton, config.pbtxt."""
+"""A model's configuration for Triton, config.pbtxt: a converted model's, and a user's with a variant of its
+settings, as a text that keeps the user's other lines and as a diff."""
 
+import contextlib
+import difflib
+import re
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
 from tritonproof.build.runtime_files import has_large_tensors, runtime_settings, tf32_setting
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
 from tritonproof.spec import Case, Tensor
 
 if TYPE_CHECKING:
@@ -130,3 +134,60 @@ def config_json(config: "ModelConfig") -> str:
     from google.protobuf import json_format
 
     return str(json_format.MessageToJson(config, preserving_proto_field_name=True))
+
+
+def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: ConfigVariant) -> "ModelConfig":
+    """`config` with what a variant sets; `completed`, the server's own version of it, has instances."""
+    changed = type(config)()
+    changed.CopyFrom(config)
+    count = variant.deployment.instances
+    if len(changed.instance_group) == 1:
+        changed.instance_group[0].count = count
+    elif not changed.instance_group and [group.count for group in completed.instance_group] != [count]:
+        changed.instance_group.add(count=count, kind=completed.instance_group[0].kind)
+    if completed.max_batch_size > 1:
+        if variant.joins_requests:
+            changed.dynamic_batching.SetInParent()
+            changed.dynamic_batching.preferred_batch_size[:] = variant.deployment.preferred_batch_sizes
+            changed.dynamic_batching.max_queue_delay_microseconds = variant.deployment.max_queue_delay_us
+        else:
+            changed.ClearField("dynamic_batching")
+    return changed
+
+
+_NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
+"""Strings and comments, whose brackets open nothing."""
+
+
+def changed_config_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
+    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
+    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
+    from google.protobuf import text_format
+
+    if config == wanted:
+        return text
+    kept_lines: list[str] = []
+    depth, is_varied = 0, False
+    for line in text.splitlines(keepends=True):
+        code = _NO_CODE.sub("", line)
+        if depth == 0 and code.strip():
+            is_varied = re.match(r"\s*(instance_group|dynamic_batching)\b", code) is not None
+        depth += sum(map(code.count, "[{")) - sum(map(code.count, "]}"))
+        kept_lines += [] if is_varied and code.strip() else [line]
+    fields = type(wanted)(instance_group=wanted.instance_group)
+    if wanted.HasField("dynamic_batching"):
+        fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
+    changed = "".join(kept_lines).rstrip() + "\n" + config_text(fields)
+    with contextlib.suppress(text_format.ParseError):
+        if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
+            return changed
+    return config_text(wanted)
+
+
+def config_diff(name: str, before: str, after: str) -> str:
+    """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old_file = f"a/{name}/config.pbtxt" if before else "/dev/null"
+    lines = difflib.unified_diff(old, new, old_file, f"b/{name}/config.pbtxt")
+    cut = "\n\\ No newline at end of file\n"
+    return "".join(line if line.endswith("\n") else line + cut for line in lines)

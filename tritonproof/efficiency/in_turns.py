@@ -12,14 +12,11 @@ import numpy as np
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer, stopping
 from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
-from tritonproof.measure.passes import LoadJob, RunPass
-from tritonproof.measure.plan import SLOW_REQUEST_S, MeasuringPlan, pass_window_s
+from tritonproof.measure.passes import SLOW_REQUEST_S, LoadJob, RunPass, pass_window_s
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Estimate, Mark, PointResult, Ratio
 
-TURNS_TO_BELIEVE_A_RATIO = 5
-"""Turns before a narrow ratio is believed. With three, the 95 % interval reaches more than four standard
-errors to each side; with five, less than three."""
 _TURN_S = 0.25
 """The least seconds of a turn in process: about as long as perf_analyzer's shortest pass."""
 _TURN_BATCHES = 3
@@ -49,22 +46,17 @@ class Turns:
         """A side's inferences per second, from two turns on."""
         return estimates.geometric_mean(self.rates_per_s[side])
 
+    @property
+    def ratios(self) -> dict[str, np.ndarray]:
+        """The ratios of served to each other side, by its name, [turns] each."""
+        served, others = self.rates_per_s["served"], self.rates_per_s.keys() - {"served"}
+        return {name: np.divide(served, self.rates_per_s[name]) for name in others}
+
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on. Its interval is Student's, as there may be
         only three turns: the ranks of `paired_ratio`, which assume no distribution, need MIN_PAIRS."""
-        mean = estimates.geometric_mean(np.divide(self.rates_per_s["served"], self.rates_per_s[to]))
+        mean = estimates.geometric_mean(self.ratios[to])
         return Ratio(mean.value, mean.low, mean.high)
-
-
-def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
-    """The stopping rule of turns: whether the ratios are narrow enough, or the point's budget is spent;
-    `slow` if requests take long."""
-    if turns.count < (stopping.PASSES_HOWEVER_LONG if slow else TURNS_TO_BELIEVE_A_RATIO):
-        return False
-    ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.rates_per_s]
-    are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
-    is_known = turns.count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow
-    return is_known or stopping.is_spent(turns.spent_s, turns.count, plan.point_budget_s)
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
@@ -112,7 +104,9 @@ def measure_in_turns(
 
     sides = {name: functools.partial(rate_per_s, name) for name in jobs}
     sides["in_process"] = functools.partial(worker.measure_per_s, batch, _TURN_S, _TURN_BATCHES)
-    turns = take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
+    turns = take_turns(
+        sides, lambda now: stopping.are_turns_done([*now.ratios.values()], now.spent_s, plan, slow=slow)
+    )
     return replace(turns, failed_attempts=failed_attempts)
 
 

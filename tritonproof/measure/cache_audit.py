@@ -13,8 +13,7 @@ from msgspec import structs
 from tritonproof.client.requests import closed_loop, in_messages
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import SLOW_REQUEST_S
+from tritonproof.measure.passes import SLOW_REQUEST_S, LoadJob
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message

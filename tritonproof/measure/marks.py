@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from tritonproof.host.processor_use import GpuStretch, count_strangers, throttle_reasons
 from tritonproof.measure import estimates, point_state, stopping
 from tritonproof.measure.passes import SteadyPart
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
 from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult
@@ -60,8 +60,8 @@ def marks_of(
     # 0.72 of the throughput in process.
     nice = max(one_pass.cpu.nice for one_pass in state.current.passes)
     is_spent = finished and stopping.is_spent(state.spent_s, len(state.current.passes), plan.point_budget_s)
-    is_wide = is_spent and not stopping.meets_interval_target(state, plan)
-    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
+    half_width = estimates.relative_half_width(point_state.main_estimate(state))
+    is_wide, width = is_spent and half_width > plan.interval_target, HALF_WIDTH.text(half_width)
     of_what = " of the mean latency" if state.point.is_at_rate else ""
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(

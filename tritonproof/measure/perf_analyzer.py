@@ -1,42 +1,26 @@
-"""Takes one pass with perf_analyzer: its command, environment and schedule, and the files that it writes."""
+"""Takes one pass with perf_analyzer: in several attempts if it must, none of which leaves anything behind."""
 
 import contextlib
-import csv
 import dataclasses
-import math
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.base.sanitize import one_line
 from tritonproof.host import guard, processor_use, scratch
 from tritonproof.host.machine import free_memory_gib
-from tritonproof.host.process import (
-    PRIVATE_UMASK,
-    PROXIES,
-    guarded,
-    how_ended,
-    last_lines,
-    minimal_environment,
-    wait,
-)
-from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.passes import LoadJob, Pass, cut_closed_loop, cut_open_loop
-from tritonproof.measure.plan import WINDOWS
-from tritonproof.record.schema import COMPONENTS, LoadPoint
-from tritonproof.serve import connection, wheels
-from tritonproof.serve.connection import is_on_this_host
+from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended, last_lines, wait
+from tritonproof.host.scratch import scratch_folder
+from tritonproof.measure import perf_analyzer_io
+from tritonproof.measure.passes import WINDOWS, LoadJob, Pass, cut_closed_loop, cut_open_loop
+from tritonproof.measure.perf_analyzer_io import BadPassError, ShortWindowError, region_names
+from tritonproof.serve import connection
 from tritonproof.serve.server import Server
 
-_WINDOW_OVER_INTERVAL = 1.2
-"""The length of perf_analyzer's windows over its interval option; measured with 0.05 to 5 s."""
 _ATTEMPTS = 5
 """Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
@@ -53,44 +37,10 @@ _ANSWER_S = 60.0
 """Seconds for a server under load to end its requests, and to answer that it is live. One took 15."""
 _STOP_S = 2.0
 """Seconds for perf_analyzer to end by itself."""
-_SHOWN_LINES, _SHOWN_CHARS = 8, 200
-"""Lines shown of perf_analyzer's output, and characters of a parser's message."""
+_SHOWN_LINES = 8
+"""Lines shown of perf_analyzer's output."""
 # Any variation counts as stable here, so "unstable" means that a window holds fewer than two requests.
 _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
-_ARENAS = "1"
-"""With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
-addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
-KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's many in 5."""
-_CSV_COLUMNS = {name: name.replace("_", " ").title() for name in COMPONENTS}
-_CSV_COLUMNS["network_server_send_recv"] = "Network+Server Send/Recv"
-"""Column of perf_analyzer's CSV, in microseconds per request."""
-_PARSING = (msgspec.MsgspecError, csv.Error)
-
-_Nanoseconds = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class _Request(msgspec.Struct):
-    timestamp: _Nanoseconds
-    response_timestamps: list[_Nanoseconds]
-
-
-class _Experiment(msgspec.Struct):
-    """The fields of a profile's experiment that are read; it also holds the tensors of every request."""
-
-    requests: list[_Request]
-    window_boundaries: list[_Nanoseconds]
-
-
-class _Profile(msgspec.Struct):
-    experiments: list[_Experiment]
-
-
-class BadPassError(Exception):
-    """An attempt left nothing usable; another attempt may."""
-
-
-class ShortWindowError(BadPassError):
-    """An attempt's windows were too short for a request to end in each."""
 
 
 class OverloadError(BadPassError):
@@ -170,61 +120,24 @@ def watch_gpu(server: Server) -> contextlib.AbstractContextManager[processor_use
     return processor_use.watch_gpus(server.visible_pid())
 
 
-def command(job: LoadJob, input_file: Path) -> list[str]:
-    """perf_analyzer's command with this input file, but no window length and no output files."""
-    server = job.served.server
-    command = [
-        str(wheels.perf_analyzer()),
-        *("-m", job.served.name, "-u", server.address, "-i", "grpc", "-b", str(job.point.batch)),
-        *("--input-data", str(input_file), "--shared-memory", job.shared_memory),
-        # Any variation counts as stable: the length of a pass is known, and the statistics are ours.
-        *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
-        "--verbose-csv",
-    ]
-    if job.point.is_at_rate:
-        command += ["--async"]  # without it a request waits for a free thread, up to 34 ms past its time
-    else:
-        command += ["--concurrency-range", str(job.point.concurrency)]
-    access = server.spec.access
-    if access.tls:
-        command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
-    if job.shared_memory != "none":
-        sizes = [tensor.row_bytes for tensor in job.served.model.outputs]
-        sizes += job.output_bytes[: job.served.data.sample_count(job.point.batch)]
-        command += ["--output-shared-memory-size", str(max(sizes) * job.point.batch)]
-    return command
-
-
-def environment(server: Server) -> dict[str, str]:
-    """The minimal environment, with proxies only for another host: for a proxy, 127.0.0.1 is its own host."""
-    variables = minimal_environment(() if is_on_this_host(server.address) else PROXIES)
-    return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries(), "MALLOC_ARENA_MAX": _ARENAS}
-
-
 def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
     """One attempt at a pass, and by how many seconds its windows were longer than asked for."""
     server = job.served.server
     with scratch_folder("load", server.scratch) as folder:
-        profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
-        options = ["--measurement-interval", str(round(window_s / _WINDOW_OVER_INTERVAL * 1e3))]
-        options += ["--profile-export-file", str(profile), "-f", str(table)]
-        intervals_us = None
+        intervals_us, log = None, folder / "log.txt"
         if job.point.is_at_rate:
-            intervals_us = schedule_us(job.point, WINDOWS * window_s)
-            schedule = folder / "intervals_us.txt"
-            with report_full_disk(folder):
-                schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
-            options += ["--request-intervals", str(schedule)]
+            intervals_us = perf_analyzer_io.write_schedule(job.point, WINDOWS * window_s, folder)
         samples = job.served.data.written_file(job.point.batch, job.served.model)
+        command = perf_analyzer_io.command(job, samples, folder, window_s)
         read_cpu = processor_use.start_cpu_clock(server.pid)
         started = time.monotonic()
         with watch_gpu(server) as watched:
-            status = _run_generator(job, [*command(job, samples), *options], log, window_s)
+            status = _run_generator(job, command, log, window_s)
         cpu = read_cpu()
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
-        starts_ns, ends_ns, windows_ns = read_profile(profile)
+        starts_ns, ends_ns, windows_ns = perf_analyzer_io.read_profile(folder)
         if intervals_us is None:
             steady = cut_closed_loop(starts_ns, ends_ns, windows_ns, job.point.concurrency)
         else:
@@ -235,7 +148,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
             steady,
             all_latencies_ms=(ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e6,
             under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
-            components_us=read_table(table),
+            components_us=perf_analyzer_io.read_table(folder),
             cpu=cpu,
             gpu=None if watched is None else watched.between(*windows_ns),
             elapsed_s=time.monotonic() - started,
@@ -249,7 +162,7 @@ def _run_generator(job: LoadJob, command: Sequence[str], log: Path, window_s: fl
     it takes far too long or too much memory, or if this process is killed, and removes its shared memory.
     Raises ProofError if another process uses the names of that memory."""
     remove_stale_regions(job)
-    names, variables = region_names(job), environment(job.served.server)
+    names, variables = region_names(job), perf_analyzer_io.environment(job.served.server)
     is_at_rate = job.point.is_at_rate
     limit_s = WINDOWS * window_s * 4 + (_STALL_S / 3 if is_at_rate else _STALL_S)
     until_s = time.monotonic() + limit_s
@@ -271,72 +184,6 @@ def _run_generator(job: LoadJob, command: Sequence[str], log: Path, window_s: fl
             if free_memory_gib() < least_gib:
                 raise OverloadError(_TOOK_MEMORY)
     raise (OverloadError if is_at_rate else BadPassError)(f"it did not end within {limit_s:.0f} s")
-
-
-def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
-    """The intervals between requests in whole microseconds, each at least 1, whose sum keeps to the rate;
-    more than a pass needs, as after the last one perf_analyzer would begin again at the first."""
-    mean_us = 1e6 / point.level
-    indices = np.arange(math.ceil(2 * pass_s * point.level) + 101)
-    times_us = mean_us * indices
-    if point.arrivals == "poisson":
-        times_us[1:] = np.random.default_rng().exponential(mean_us, len(indices) - 1).cumsum()
-    return np.diff(np.maximum.accumulate(times_us.round().astype(np.int64) - indices) + indices)
-
-
-def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """When each request started and ended, [requests] each, and the windows opened and closed, in ns."""
-    with _damage_is_a_bad_pass("profile"):
-        (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
-        requests = [request for request in experiment.requests if request.response_timestamps]
-        starts = np.array([request.timestamp for request in requests], np.int64)
-        ends = np.array([request.response_timestamps[-1] for request in requests], np.int64)
-        opened, closed = experiment.window_boundaries[0], experiment.window_boundaries[-1]
-    if len(starts) == 0:
-        raise ShortWindowError("its profile is empty: no request ended")
-    if (ends <= starts).any() or closed <= opened:
-        raise BadPassError("its profile has requests that end before they start")
-    return starts, ends, (opened, closed)
-
-
-def read_table(path: Path) -> dict[str, float]:
-    """The latency's components in microseconds, by name."""
-    with _damage_is_a_bad_pass("table"), path.open(newline="") as file:
-        (row,) = csv.DictReader(file)
-        components_us = {name: float(row[column]) for name, column in _CSV_COLUMNS.items()}
-    if not 0 < sum(components_us.values()) < math.inf or min(components_us.values()) < 0:
-        raise BadPassError(f"its table holds no latency: {components_us}")
-    return components_us
-
-
-@contextlib.contextmanager
-def _damage_is_a_bad_pass(name: str) -> Iterator[None]:
-    """Raise BadPassError if reading the named file in the block shows that it is damaged."""
-    try:
-        yield
-    except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, *_PARSING) as error:
-        # A parser's message may repeat the whole file, control characters too.
-        text = f"its {name} is damaged ({type(error).__name__}: {one_line(str(error), _SHOWN_CHARS)})"
-        raise BadPassError(text) from error
-
-
-def region_names(job: LoadJob) -> list[str]:
-    """Regular expressions that match perf_analyzer's names of shared memory, if any, and hardly any others.
-
-    It names an input's memory after the input with the numbers of the stream and of the step, and an output's
-    after the output, both without slashes; no option changes that. If such a name exists, it opens and
-    resizes that memory: a server that has more of it mapped dies silently. Source:
-    src/infer_data_manager_shm.cc and TensorToRegionName in src/perf_utils.cc of
-    github.com/triton-inference-server/perf_analyzer, r24.10.
-    """
-
-    def plain(name: str) -> str:
-        return re.escape(name.replace("/", "").replace("\\", ""))
-
-    if job.shared_memory != "system":
-        return []
-    inputs = [rf"{plain(tensor.name)}_\d+_\d+" for tensor in job.served.model.inputs]
-    return [*inputs, *(plain(tensor.name) for tensor in job.served.model.outputs)]
 
 
 def remove_stale_regions(job: LoadJob) -> None:

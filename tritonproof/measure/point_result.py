@@ -13,8 +13,8 @@ from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.called_models import called_models
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassSummary, PointResult
 

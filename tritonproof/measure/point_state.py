@@ -7,8 +7,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, slowdown
-from tritonproof.measure.passes import LoadJob, Pass, SteadyPart
-from tritonproof.measure.plan import LATENCIES_PER_WINDOW
+from tritonproof.measure.passes import LATENCIES_PER_WINDOW, LoadJob, Pass, SteadyPart
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import AnswerComparison, Estimate, LoadPoint, SpeedComparison

@@ -80,9 +80,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
     Each point alone has an even share of the run's FALSE_ALARM_RATE. Points measured together pool their
     shares: once one is shown to be slower, the others share what it does not need (Holm).
     """
-    if not comparisons:
-        return []
-    most_points = max(comparison.compared_points for comparison in comparisons)
+    most_points = max((comparison.compared_points for comparison in comparisons), default=1)
     level = FALSE_ALARM_RATE * min(1.0, len(comparisons) / most_points)
     slower = significant_by_holm([comparison.p_value for comparison in comparisons], level)
     return [

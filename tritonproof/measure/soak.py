@@ -23,8 +23,7 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import counts_by_model
-from tritonproof.measure.passes import LoadJob, RunPass
-from tritonproof.measure.plan import pass_window_s, warm_up_window_s
+from tritonproof.measure.passes import LoadJob, RunPass, pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio

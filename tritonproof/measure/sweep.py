@@ -8,12 +8,11 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, point_state, stopping
-from tritonproof.measure.passes import RunPass
-from tritonproof.measure.plan import WINDOWS, MeasuringPlan, pass_window_s, warm_up_window_s
+from tritonproof.measure.passes import WINDOWS, RunPass, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
-from tritonproof.measure.stopping import StoppingRule
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.quantities import COUNT, HALF_WIDTH
 from tritonproof.record.schema import PointResult
 from tritonproof.spec import OnProgress
@@ -31,7 +30,7 @@ def sweep_points(
     begun: Sequence[PointState],
     plan: MeasuringPlan,
     *,
-    is_done: StoppingRule = stopping.is_measured,
+    is_done: Callable[[PointState, MeasuringPlan], bool] = stopping.is_measured,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: OnProgress = lambda _now: None,
     save: Save = lambda _results: None,
@@ -116,7 +115,7 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     sides, most = (1, stopping.MAX_PASSES) if state.terms is None else (2, MAX_PAIRS)
     share_s = pass_window_s(state.point, longest_s, plan.point_budget_s, sides * most)
     requests_per_s = state.point.level if state.point.is_at_rate else state.point.level / longest_s
-    certifying_s = stopping.requests_missing(state, plan) / requests_per_s / most / WINDOWS
+    certifying_s = (plan.certifying_requests - state.requests) / requests_per_s / most / WINDOWS
     return dataclasses.replace(state, window_s=max(state.window_s, share_s, certifying_s))
 
 
@@ -153,9 +152,8 @@ def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) 
     itself is left out, as the case may not be proven yet."""
     count = len(state.current.passes)
     text = f"{'pass' if state.terms is None else 'pair'} {count + 1}, {settled} of {total} points"
-    if missing := stopping.requests_missing(state, plan):
-        wanted = COUNT.text(state.requests + missing)
-        text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"
+    if state.requests < (wanted := plan.certifying_requests):
+        text += f", {COUNT.text(state.requests)} of {COUNT.text(wanted)} requests to certify"
     if count < 2:
         return text
     compared = point_state.compare_speeds(state)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
-from tritonproof.build.configuration import config_text, model_config
+from tritonproof.build import configuration
 from tritonproof.client.requests import LoadedAs
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
@@ -22,7 +22,7 @@ from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
-from tritonproof.search import candidates, fastest
+from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate, SearchSpace
 from tritonproof.search.measurer import Measurer
 from tritonproof.serve.described_model import DescribedModel
@@ -95,8 +95,9 @@ class ConvertedSearch:
     def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
-        config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
-        return config_text(config), ""
+        scenario, deployment = winner
+        config = configuration.model_config(self.run.case, deployment, native=native, scenario=scenario)
+        return configuration.config_text(config), ""
 
 
 class RepositorySearch:
@@ -141,7 +142,7 @@ class RepositorySearch:
         loaded = LoadedAs(variant, own.backend, joins_requests=joins_requests, by_own_config=False)
         if loader.loaded != loaded:
             with loader.changing_to(loaded):
-                config = candidates.apply_variant(self.completed, self.completed, variant)
+                config = configuration.apply_variant(self.completed, self.completed, variant)
                 load_folder(self.run.server, self.folder, config)
                 as_own = dataclasses.replace(loaded, variant=own.variant)  # whose largest batch the case has
                 for check in (reload_gate, in_flight_gate):
@@ -155,6 +156,6 @@ class RepositorySearch:
         if self.entry.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
-        varied = candidates.apply_variant(self.own, self.completed, winner)
-        proposed = candidates.changed_config_text(text, self.own, varied)
-        return proposed, candidates.config_diff(self.entry.name, text, proposed)
+        varied = configuration.apply_variant(self.own, self.completed, winner)
+        proposed = configuration.changed_config_text(text, self.own, varied)
+        return proposed, configuration.config_diff(self.entry.name, text, proposed)

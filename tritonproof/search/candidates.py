@@ -1,13 +1,8 @@
-"""The candidates among which a search within a latency budget chooses, with their load points; and a
-repository's configuration with a candidate's settings, its text and the change as a diff."""
+"""The candidates among which a search within a latency budget chooses, with their load points."""
 
-import contextlib
-import difflib
 import itertools
 import math
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -15,9 +10,6 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.record.schema import Arrivals, ConfigVariant, Deployment, LoadPoint, Scenario
 from tritonproof.spec import Device
-
-if TYPE_CHECKING:
-    from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 MAX_IN_FLIGHT = 256
 """The most requests in flight for each GPU, as in the largest of the published tables."""
@@ -193,60 +185,3 @@ def _online(
     concurrencies = chosen or numbers_up_to(largest * space.gpus)
     variant = ConfigVariant("online", structs.replace(own, **changes))
     return Candidate(variant, tuple(LoadPoint("online", 1, count) for count in concurrencies))
-
-
-def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: ConfigVariant) -> "ModelConfig":
-    """`config` with what a variant sets; `completed`, the server's own version of it, has instances."""
-    changed = type(config)()
-    changed.CopyFrom(config)
-    count = variant.deployment.instances
-    if len(changed.instance_group) == 1:
-        changed.instance_group[0].count = count
-    elif not changed.instance_group and [group.count for group in completed.instance_group] != [count]:
-        changed.instance_group.add(count=count, kind=completed.instance_group[0].kind)
-    if completed.max_batch_size > 1:
-        if variant.joins_requests:
-            changed.dynamic_batching.SetInParent()
-            changed.dynamic_batching.preferred_batch_size[:] = variant.deployment.preferred_batch_sizes
-            changed.dynamic_batching.max_queue_delay_microseconds = variant.deployment.max_queue_delay_us
-        else:
-            changed.ClearField("dynamic_batching")
-    return changed
-
-
-_NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
-"""Strings and comments, whose brackets open nothing."""
-
-
-def changed_config_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
-    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
-    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
-    from google.protobuf import text_format
-
-    if config == wanted:
-        return text
-    kept_lines: list[str] = []
-    depth, is_varied = 0, False
-    for line in text.splitlines(keepends=True):
-        code = _NO_CODE.sub("", line)
-        if depth == 0 and code.strip():
-            is_varied = re.match(r"\s*(instance_group|dynamic_batching)\b", code) is not None
-        depth += sum(map(code.count, "[{")) - sum(map(code.count, "]}"))
-        kept_lines += [] if is_varied and code.strip() else [line]
-    fields = type(wanted)(instance_group=wanted.instance_group)
-    if wanted.HasField("dynamic_batching"):
-        fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
-    changed = "".join(kept_lines).rstrip() + "\n" + str(text_format.MessageToString(fields))
-    with contextlib.suppress(text_format.ParseError):
-        if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
-            return changed
-    return str(text_format.MessageToString(wanted))
-
-
-def config_diff(name: str, before: str, after: str) -> str:
-    """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    old_file = f"a/{name}/config.pbtxt" if before else "/dev/null"
-    lines = difflib.unified_diff(old, new, old_file, f"b/{name}/config.pbtxt")
-    cut = "\n\\ No newline at end of file\n"
-    return "".join(line if line.endswith("\n") else line + cut for line in lines)

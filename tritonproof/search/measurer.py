@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +10,9 @@ from msgspec import structs
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.passes import LoadJob, RunPass, SteadyPart
-from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.measure.passes import WINDOWS, LoadJob, RunPass, SteadyPart, warm_up_window_s
 from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import Estimate, LoadPoint, Verdict
 from tritonproof.search.candidates import Candidate, SearchGoal, steady_state_s
@@ -23,11 +22,6 @@ _PROBES_PER_POINT_BUDGET = 40
 _RERUN_POINT_BUDGETS = 2
 """Point budgets for each load point of a rerun: a percentile takes longer than a throughput. With six passes
 of one point budget, the upper end of a p99 was more than twice its value."""
-_MAX_POINT_BUDGETS = 10
-"""The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
-percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
-_CERTIFYING = 2
-"""The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +107,11 @@ class Measurer:
         self, candidate: Candidate, state: PointState, share: float, run_pass: RunPass
     ) -> PointState:
         """The candidate's point after this share of a rerun's passes, with right answers."""
-        point_budget_s = share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
+        goal, point_budget_s = self.goal, share * _RERUN_POINT_BUDGETS * self.plan.point_budget_s
         plan = dataclasses.replace(self.plan, point_budget_s=point_budget_s)
-        is_done = functools.partial(is_rerun_done, goal=self.goal, share=share)
+
+        def is_done(state: PointState, plan: MeasuringPlan) -> bool:
+            return stopping.is_rerun_done(state, plan, goal.percentile, goal.latency_budget_ms, share)
 
         def say(now: str) -> None:
             self.say("rerun", f"{candidate.variant.scenario} {now}")
@@ -131,51 +127,20 @@ class Measurer:
         return state
 
 
-def is_rerun_done(state: PointState, plan: MeasuringPlan, goal: SearchGoal, share: float) -> bool:
-    """The stopping rule of a rerun's share: all of its point budget, as a narrow throughput says little about
-    a percentile, and more while all requests keep the latency budget, but are too few to show it for the
-    percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
-    certify the percentile in spite of some slow ones. A point that may win has those of --certify too."""
-    parts = state.steady_parts
-    least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
-    if state.point.is_at_rate:
-        least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
-        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
-    is_short = len(parts) < least_passes or state.requests < least_requests
-    if is_short or not stopping.is_spent(state.spent_s, len(parts), plan.point_budget_s):
-        return False
-    latency_ms = estimates.percentile_estimate(parts, goal.percentile)
-    certifying_requests = 0.0 if plan.certify is None else share * estimates.requests_needed(plan.certify)
-    if state.requests < certifying_requests and latency_verdict(latency_ms, parts, goal) != "failed":
-        return False
-    is_above = latency_ms.high > goal.latency_budget_ms
-    is_decided = is_above or keeps_latency_budget(latency_ms, parts, goal)
-    return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.point_budget_s
-
-
 def rerun_of(candidate: Candidate, state: PointState, goal: SearchGoal) -> Rerun:
     """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
     latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
-    return Rerun(candidate, state, latency_ms, latency_verdict(latency_ms, state.steady_parts, goal))
+    return Rerun(candidate, state, latency_ms, search_verdict(latency_ms, state.steady_parts, goal))
 
 
-def latency_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
-    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
-    inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
-    if not estimates.keeps_up(parts):
+def search_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
+    """Whether the percentile keeps the budget, by which a search chooses: what may not win has failed, even
+    if its interval leaves that open. At a rate every interval counts as open above, as few passes may be
+    narrow by luck, so the rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a
+    queue forgets so slowly that hardly any requests are independent."""
+    if not stopping.may_win(latency_ms, parts, goal.latency_budget_ms):
         return "failed"
-    if goal.is_for_rate:  # few passes may be narrow by luck
+    if goal.is_for_rate:
         latency_ms = structs.replace(latency_ms, open_above=True)
-    if keeps_latency_budget(latency_ms, parts, goal):
-        return "passed"
-    return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
-
-
-def keeps_latency_budget(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
-    the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
-    slowly that hardly any requests are independent."""
-    bound_ms = None
-    if latency_ms.open_above:
-        bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
-    return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
+    bound_ms = estimates.certified(estimates.pooled_ms(parts), goal.percentile).bound_ms
+    return latency_ms.verdict(goal.latency_budget_ms, bound_ms)

@@ -16,7 +16,7 @@ from tritonproof.build import baseline_builds
 from tritonproof.client.requests import SharedMemory
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
+from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult
 from tritonproof.safe_io.files import existing_path, read_toml
 from tritonproof.spec import Case
 
@@ -111,9 +111,8 @@ class Thresholds:
             return None
         budget_ms, source = budgets[-1]
         latency, certified = result.latency_ms["p99"], result.certified.get("p99")
-        bound_ms = certified.bound_ms if certified else None
-        verdict: Verdict = "passed" if latency.is_within(budget_ms, bound_ms) else "inconclusive"
-        return LatencyBudget("p99", budget_ms, source, "failed" if latency.low > budget_ms else verdict)
+        verdict = latency.verdict(budget_ms, certified.bound_ms if certified else None)
+        return LatencyBudget("p99", budget_ms, source, verdict)
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:
         """Raise InputError for an entry that matches no case of any hardware, or names an unknown metric."""

@@ -69,10 +69,13 @@ class Estimate(Struct, frozen=True):
     open_above: bool = False
     """Whether too few observations give no upper bound: `high` is then the largest observation."""
 
-    def is_within(self, limit: float, certified_bound: float | None) -> bool:
-        """Whether the whole interval is within `limit`, and if it is open above, a certified bound too."""
+    def verdict(self, limit: float, certified_bound: float | None) -> Verdict:
+        """Whether the number is at most `limit`: passed if the whole interval is, and if it is open above, a
+        certified bound too; failed if the whole interval is above; inconclusive otherwise."""
         is_bounded = not self.open_above or (certified_bound is not None and certified_bound <= limit)
-        return self.high <= limit and is_bounded
+        if self.high <= limit and is_bounded:
+            return "passed"
+        return "failed" if self.low > limit else "inconclusive"
 
 
 class Ratio(Estimate, frozen=True):
