@@ -1,4 +1,5 @@
-"""Ratios of speeds with intervals, and tests whether one is slower, from passes in pairs or at two times."""
+"""Ratios of speeds with intervals, and tests whether one is slower, from passes in pairs or at two times, and
+whether a start-up is, from loadings in turns."""
 
 import functools
 from collections.abc import Sequence
@@ -15,6 +16,13 @@ FALSE_ALARM_RATE = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
 MIN_PASSES = 2
 """The fewest passes on each side of an unpaired ratio: a single pass shows no variation."""
+MAX_LOADINGS = 5
+"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
+is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
+FAR_MORE = 1.25
+"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
+_MIN_LOADING_S = 0.1
+"""Seconds; nobody notices a smaller difference."""
 
 
 def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, *, at_rate: bool) -> float:
@@ -91,6 +99,12 @@ def unpaired_ratio(speeds: Speeds, baseline: Speeds) -> Ratio:
         return _ratio(middle, middle, middle)
     interval = stats.ttest_ind(*logs, equal_var=False).confidence_interval(CONFIDENCE)
     return _ratio(middle, float(interval.low), float(interval.high))
+
+
+def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
+    """Whether each loading took far longer than the baseline's longest."""
+    longest_s = max(baseline_s, default=float("inf"))
+    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_LOADING_S)
 
 
 def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Ratio:

@@ -63,3 +63,8 @@ def test_unequal_variances_are_compared_by_welch() -> None:
     error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)
     freedom = error**4 / ((first.var(ddof=1) / 6) ** 2 / 5 + (second.var(ddof=1) / 3) ** 2 / 2)
     assert p_value == pytest.approx(stats.t.cdf((first.mean() - second.mean()) / error, freedom))
+
+
+def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
+    assert not ratios.loading_is_slower([0.15] * 5, [0.1] * 5)
+    assert ratios.loading_is_slower([0.25] * 5, [0.1] * 5)

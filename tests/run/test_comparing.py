@@ -20,7 +20,8 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.measure import sweep
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import ComparisonTerms
-from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
+from tritonproof.ratios import MAX_LOADINGS
+from tritonproof.record.schema import LoadPoint
 from tritonproof.run import comparing, loader, measuring, preparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
@@ -103,11 +104,6 @@ def test_requests_that_are_not_taken_any_more_are_losses(
     run = compared(side(inputs=inputs), side(inputs=inputs_there, exchange="sequence"))
     fault = comparing.compare_with_baseline(run).finding.result.fault
     assert fault == f"{lost}its requests are decoupled, and sequence there"
-
-
-def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
-    assert not loading_is_slower([0.15] * 5, [0.1] * 5)
-    assert loading_is_slower([0.25] * 5, [0.1] * 5)
 
 
 @pytest.mark.parametrize(("loadings_s", "count"), [((1.2,), 1), ((9, 9, 1.2), 3), ((9,) * 9, MAX_LOADINGS)])

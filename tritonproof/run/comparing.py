@@ -21,7 +21,7 @@ from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import with_expected
-from tritonproof.record import schema
+from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import BaselineResult, CaseRun
 from tritonproof.serve.loading import warnings_in
@@ -183,8 +183,8 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
     returns the seconds of each side's loadings with a first answer: none if others may use a server."""
     current_s, baseline_s = list[float](), list[float]()
-    most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
-    while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
+    most = 0 if run.settings.triton.is_remote else MAX_LOADINGS
+    while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
             answer_s = side.loader.time_request(1)[0] if side.case.model.takes_single_requests else 0.0

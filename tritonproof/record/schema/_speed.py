@@ -321,15 +321,6 @@ class ModelWarmup(Struct, frozen=True):
         return any(first <= 2 * later for first, later in zip(self.first_ms, self.later_ms, strict=True))
 
 
-MAX_LOADINGS = 5
-"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
-is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
-FAR_MORE = 1.25
-"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
-_MIN_LOADING_S = 0.1
-"""Seconds; nobody notices a smaller difference."""
-
-
 PROCESS_MEMORY = ("memory of the server", "memory of its stubs")
 """The resources that a server's processes allocate from the heap, of all in RESOURCE_UNITS."""
 
@@ -356,12 +347,6 @@ class ServedSide(Struct, frozen=True):
     def memory_bytes(self) -> float | None:
         used_bytes = [value for name, value in self.used.items() if name in PROCESS_MEMORY]
         return sum(used_bytes) if used_bytes else None
-
-
-def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
-    """Whether each loading took far longer than the baseline's longest."""
-    longest_s = max(baseline_s, default=float("inf"))
-    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_LOADING_S)
 
 
 class BaselineComparison(Struct, frozen=True):

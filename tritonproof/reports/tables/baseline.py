@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tritonproof.record import schema
+from tritonproof.ratios import FAR_MORE, MAX_LOADINGS, loading_is_slower
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
 from tritonproof.reports.correctness_text import difference_text, failed_steps
@@ -51,15 +51,15 @@ def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, boo
     """A text on start-up and on memory beside the baseline's, and whether it is far more."""
     current, baseline = comparison.current, comparison.baseline
     if current.fastest_loading_s is not None and baseline.fastest_loading_s is not None:
-        is_slower = schema.loading_is_slower(current.loadings_s, baseline.loadings_s)
-        is_far_more = len(current.loadings_s) >= schema.MAX_LOADINGS and is_slower
+        is_slower = loading_is_slower(current.loadings_s, baseline.loadings_s)
+        is_far_more = len(current.loadings_s) >= MAX_LOADINGS and is_slower
         ready, there = map(DURATION.text, (current.fastest_loading_s, baseline.fastest_loading_s))
         yield f"ready in {ready}, the baseline in {there}", is_far_more
     gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
     sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, baseline_used) in sizes.items():
         if used is not None and baseline_used is not None:
-            is_far_more = used > max(schema.FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
+            is_far_more = used > max(FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
             yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
 
 
