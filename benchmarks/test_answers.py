@@ -5,7 +5,7 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.accuracy.answer_comparison import AnswerFinding
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.reports.correctness_text import gate_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import prove_conversation, prove_recorded, reproduce, run_gate

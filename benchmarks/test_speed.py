@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.recorder import BENCHMARK_CLOCK, Recorder
 from tritonproof.base.errors import SpeedError
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.reports.correctness_text import wrong_answers_text
 from tritonproof.reports.speed_text import efficiency_text, load_point_text, model_warmup_text, speed_failures
 from tritonproof.run.case_run import CaseRun

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.frameworks import onnx_networks
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.spec import (
     DEFAULT_PROFILES,
     Arrays,

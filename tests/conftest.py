@@ -24,7 +24,7 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.processor_use import GpuStretch
-from tritonproof.record.schema import ConfigVariant, Scenario
+from tritonproof.record.setup import ConfigVariant, Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve

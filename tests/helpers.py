@@ -22,8 +22,7 @@ import psutil
 import pytest
 
 from tritonproof.host import machine
-from tritonproof.record import record_files
-from tritonproof.record.schema import Record
+from tritonproof.record import Record, record_files
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.run.once import once
 from tritonproof.safe_io.files import read_toml

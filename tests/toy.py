@@ -27,8 +27,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.measure.passes import WINDOWS, LoadJob, Pass, SteadyPart, cut_closed_loop, cut_open_loop
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.models import all_models
-from tritonproof.record import schema
-from tritonproof.record.schema import COMPONENTS, ConfigVariant, Conversion, Deployment, Limit, LoadPoint
+from tritonproof.record import correctness, setup, speed
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, NetworkModel, Samples, Tensor
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
@@ -46,9 +45,9 @@ def load(artifact, settings):
 """
 """DOUBLING that takes `seconds` for each answer."""
 
-DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
-ONLINE = ConfigVariant("online", DEPLOYMENT)
-FACTS = schema.BuildFacts("0f3c", "test", 1.0, 1.0)
+DEPLOYMENT = setup.Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
+ONLINE = setup.ConfigVariant("online", DEPLOYMENT)
+FACTS = setup.BuildFacts("0f3c", "test", 1.0, 1.0)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 _OPENED = 10**18
 
@@ -120,7 +119,7 @@ def metric(**changes: Any) -> Metric:
     fields: dict[str, Any] = {
         "name": "top-1",
         "score": score,
-        "limits": {"fp32": Limit(0.9, "chosen"), "int8": Limit(0.9, "chosen")},
+        "limits": {"fp32": correctness.Limit(0.9, "chosen"), "int8": correctness.Limit(0.9, "chosen")},
     }
     return Metric(**(fields | changes))
 
@@ -180,7 +179,7 @@ def compare_conversion(
     *,
     precision: str = "",
     emulated: Callable[[Arrays], Arrays] | None = None,
-) -> Conversion:
+) -> correctness.Conversion:
     """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
     model, ids, precision = case.network_model, samples.ids, precision or case.precision
 
@@ -205,9 +204,9 @@ def ledger(
     stages: Stages,
     *,
     labelled: bool = True,
-    requested: Mapping[str, Limit] = MappingProxyType({}),
+    requested: Mapping[str, correctness.Limit] = MappingProxyType({}),
     precision: str = "",
-) -> schema.Ledger:
+) -> correctness.Ledger:
     """The ledger of each item's scores; `requested` holds limits that replace the model's."""
     scores_by_metric = score_each_item(case, samples, stages, labelled=labelled)
     arithmetic = CaseArithmetic(case, precision or case.precision)
@@ -239,7 +238,7 @@ def terms(points: int = 1) -> ComparisonTerms:
     return ComparisonTerms("HEAD~1", allowed_slowdown=0.03, compared_points=points)
 
 
-def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0, **changes: Any) -> LoadJob:
+def job(point: speed.LoadPoint, name: str = "toy", request_s: float = 0.0, **changes: Any) -> LoadJob:
     """A job of the toy model without a server."""
     data = InputData(["toy-000"], samples().read([0]))
     return LoadJob(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s, **changes)
@@ -272,7 +271,7 @@ def _on_idle_machine(steady: SteadyPart, starts: np.ndarray, ends: np.ndarray, c
     usual: dict[str, Any] = {
         "all_latencies_ms": (ends - starts)[np.argsort(ends, kind="stable")] / 1e6,
         "under_load_s": float(ends.max() - starts.min()) / 1e9,
-        "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
+        "components_us": dict.fromkeys(speed.COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
         "gpu": None,
         "elapsed_s": elapsed_s,
@@ -291,7 +290,7 @@ class SimulatedServer:
     """Standard deviation of the logarithm of single latencies."""
     changes: Callable[[LoadJob, int], dict[str, Any]] = lambda _job, _number: {}
     """Other fields of the pass, from the same arguments."""
-    calls: list[tuple[str, LoadPoint, float]] = field(default_factory=list)
+    calls: list[tuple[str, speed.LoadPoint, float]] = field(default_factory=list)
     """Model name, load point and window in seconds of each call."""
     seed: int = 0
 

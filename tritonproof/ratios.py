@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tritonproof.record.schema import CONFIDENCE, Ratio
+from tritonproof.record.fields import CONFIDENCE, Ratio
 
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""

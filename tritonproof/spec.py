@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tritonproof.record import schema
+from tritonproof.record import correctness, fields
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Better, Deployment, Limit
+from tritonproof.record.setup import REMOTE, CaseKey, Deployment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,11 +130,11 @@ class Metric:
     """The metric's name in records and tables: top-1, F1."""
     score: Callable[[Arrays, Any, Arrays], "np.ndarray"]
     """Scores each item, [items], from a stage's kept outputs, the labels and the framework's kept outputs."""
-    limits: Mapping[str, Limit]
+    limits: Mapping[str, correctness.Limit]
     """The limit of the mean in each precision: a floor, or a ceiling where lower is better. A precision
     without a limit is held to the framework's score alone. FP32 with products in TF32, which have FP16's 11
     bits, has the limit of `tf32`, else of `fp16`, else of `fp32`."""
-    better: Better = "higher"
+    better: fields.Better = "higher"
     """Which scores are better: with "higher" they are fractions from 0 to 1, with "lower" errors."""
     labelled: bool = True
     """Whether it needs labels. Otherwise it compares with the framework, and suits random weights."""
@@ -385,14 +385,14 @@ class Case:
     @property
     def answers_on(self) -> Device:
         """The device whose rounding answers may show: "cuda" if a remote server may have a GPU."""
-        is_remote = self.model.from_repository and self.target.name == schema.REMOTE
+        is_remote = self.model.from_repository and self.target.name == REMOTE
         return "cuda" if is_remote else self.target.device
 
     @property
-    def key(self) -> schema.CaseKey:
+    def key(self) -> CaseKey:
         """The case as the record names it."""
         names = (self.target.name, self.model.name, self.format.name)
-        return schema.CaseKey(*names, self.accelerator, self.precision, self.gpus)
+        return CaseKey(*names, self.accelerator, self.precision, self.gpus)
 
     def __str__(self) -> str:
         return str(self.key)

@@ -13,7 +13,7 @@ from tritonproof.accuracy.expected import expect, expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
-from tritonproof.record.schema import AnswerComparison
+from tritonproof.record.correctness import AnswerComparison
 from tritonproof.reports.correctness_text import difference_text
 from tritonproof.spec import Arrays
 

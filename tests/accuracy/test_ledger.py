@@ -15,7 +15,7 @@ from tritonproof.accuracy.ledger import score_each_item, why_no_score, worst_ite
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
-from tritonproof.record.schema import Ledger, Limit
+from tritonproof.record.correctness import Ledger, Limit
 from tritonproof.spec import Arrays, Case, Samples
 
 

@@ -23,7 +23,7 @@ from tritonproof.frameworks import rounding
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.record.schema import Conversion, OutputDifference
+from tritonproof.record.correctness import Conversion, OutputDifference
 from tritonproof.reports.correctness_text import conversion_failure
 from tritonproof.spec import Arrays, Case, FrameworkModel, NetworkModel, Samples, Tensor, Tolerance
 

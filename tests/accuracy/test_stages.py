@@ -17,7 +17,7 @@ from tritonproof.accuracy.stages import answers_at, evaluate_in_process, framewo
 from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
-from tritonproof.record.schema import Conversion
+from tritonproof.record.correctness import Conversion
 from tritonproof.spec import ANY, Arrays, NetworkModel, Tensor, Tolerance
 
 COUNT = 40

@@ -22,7 +22,7 @@ from tritonproof.accuracy.through_server import evaluate_through_server, mixed_b
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import requests
 from tritonproof.client.requests import IN_FLIGHT
-from tritonproof.record.schema import Ledger
+from tritonproof.record.correctness import Ledger
 from tritonproof.reports.correctness_text import ledger_failures
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server

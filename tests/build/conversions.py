@@ -11,7 +11,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.formats.onnx import ONNX
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.spec import Case, ConversionJob, FrameworkModel
 
 UP_TO_32 = Deployment(32, 1, (16, 32), 1_000, False, True)

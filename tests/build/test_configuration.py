@@ -15,7 +15,7 @@ from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU, recognise
-from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
 from tritonproof.spec import Case, Format, Target
 
 

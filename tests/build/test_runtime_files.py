@@ -16,7 +16,7 @@ from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import nvml, scratch
 from tritonproof.host.targets import recognise
-from tritonproof.record.schema import ConfigVariant
+from tritonproof.record.setup import ConfigVariant
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec

@@ -15,7 +15,7 @@ from tritonproof.client.input_data import MAX_BYTES, InputData, input_data, rema
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor

@@ -29,15 +29,15 @@ from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server
-from tritonproof.record.schema import AnswerComparison, LoadPoint
+from tritonproof.record import correctness, speed
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
-POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]
+POINTS = [speed.LoadPoint("online", 1, 3), speed.LoadPoint("offline", 4, 1)]
 
 
 def job_of(
-    server: Server, point: LoadPoint = POINTS[0], *, samples: int = 7, through: SharedMemory = "system"
+    server: Server, point: speed.LoadPoint = POINTS[0], *, samples: int = 7, through: SharedMemory = "system"
 ) -> LoadJob:
     """A load point of the server's model, with the right answers."""
     generator = np.random.default_rng(0)
@@ -51,7 +51,7 @@ def job_of(
     return LoadJob(ServedModel(server, "m", model, data), point, through, expected_answers=expected)
 
 
-def look(job: LoadJob) -> AnswerComparison:
+def look(job: LoadJob) -> correctness.AnswerComparison:
     return present(job.expected_answers).compare(ask_server(job, 0.05)).result
 
 
@@ -63,7 +63,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("through", ["system", "cuda", "none"])
-def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: SharedMemory) -> None:
+def test_shared_memory_transports_give_right_answers(point: speed.LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
         checked = look(job_of(server, point, through=through))
     assert checked.count >= point.batch
@@ -90,7 +90,7 @@ def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> No
 def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
-        job = job_of(server, LoadPoint("online", 1, 1), samples=1)
+        job = job_of(server, speed.LoadPoint("online", 1, 1), samples=1)
         given = ask_samples(job.served, [np.array([0])] * 20, 1, "", shared_memory="system")
         checked = present(job.expected_answers).compare(given).result
     assert (checked.count, checked.wrong) == (20, 19)
@@ -220,7 +220,7 @@ def test_segment_of_another_user_stops_the_pass(tmp_path: Path, analyzer: FakePe
     other = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT
     other.touch()
     give_to_another_user(other)
-    model, point = toy.model(), LoadPoint("online", 1, 4)
+    model, point = toy.model(), speed.LoadPoint("online", 1, 4)
 
     with input_data(model, toy.samples(), None) as data:
         job = LoadJob(ServedModel(server_of(tmp_path), "toy", model, data), point, "system")

@@ -9,9 +9,8 @@ import pytest
 
 from tests.helpers import junit
 from tests.whole_runs.suite import suite
-from tritonproof.record import record_files
+from tritonproof.record import Record, record_files
 from tritonproof.record.record_files import RecordError
-from tritonproof.record.schema import Record
 
 ACCURACY, INFRASTRUCTURE = "accuracy", "infrastructure"
 

@@ -22,7 +22,7 @@ from tests.helpers import ROOT, Collect, environments, git, help_text, project_f
 from tests.serve.programs import script
 from tests.user_models.written_files import write
 from tritonproof import new
-from tritonproof.record import record_files
+from tritonproof.record import record_files, setup
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
@@ -316,7 +316,7 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     (command,) = [step["run"] for step in steps if "report -- merge" in step.get("run", "")]
     folder = tmp_path / downloading["path"]
     for number, name in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
-        record = sample_records.record(case=sample_records.CaseKey("a40", "resnet50", name, None, "fp16"))
+        record = sample_records.record(case=setup.CaseKey("a40", "resnet50", name, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         record_files.write(record, record_files.record_path(record.case, results))
     (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")

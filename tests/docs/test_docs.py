@@ -9,7 +9,7 @@ import pytest
 from fixtures.steps import STEPS
 from tests.helpers import ROOT, environments, help_text
 from tritonproof.formats import variant_name, variants_on
-from tritonproof.record.schema import MARKS
+from tritonproof.record.speed import MARKS
 from tritonproof.spec import Device
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -11,7 +11,7 @@ from tests import sample_records, toy
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.in_turns import Turns, marks_of_turns, take_turns
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 
 QUICK = MeasuringPlan(point_budget_s=0.1)
 

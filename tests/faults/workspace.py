@@ -10,8 +10,7 @@ import psutil
 
 from tests.helpers import ROOT, Household, command_line, wait_until
 from tests.whole_runs.suite import command
-from tritonproof.record import record_files
-from tritonproof.record.schema import Record
+from tritonproof.record import Record, record_files
 
 HANG_S = 240.0
 """Bounds a hang: the awaited events take seconds, a minute on a machine where another run measures."""

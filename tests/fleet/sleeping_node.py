@@ -14,8 +14,7 @@ from msgspec import structs
 from fixtures.items import parameters_of
 from fixtures.steps import step_of
 from tests.sample_records import accuracy, measured, record
-from tritonproof.record import record_files
-from tritonproof.record.schema import Origin, Record, Start
+from tritonproof.record import Record, record_files, setup
 from tritonproof.run import record_updates
 
 SLEEP_S, DIES_IN = "STAND_IN_SLEEP_S", "STAND_IN_DIES_IN"
@@ -57,9 +56,9 @@ def _record(item: pytest.Item) -> Path:
     def change(stored: Record) -> Record:
         if point is None:
             return structs.replace(stored, accuracy=accuracy()) if step_of(item) == "accuracy" else stored
-        origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
+        origin = setup.Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
         result = measured(point.scenario, max(point.batch, point.concurrency), 100.0)
-        start = Start(point.scenario, 1.0, 1.0, 1.0)
+        start = setup.Start(point.scenario, 1.0, 1.0, 1.0)
         points = (structs.replace(result, origin=origin),)
         return record_updates.with_results(stored, starts=(start,), points=points)
 

@@ -12,8 +12,7 @@ from fixtures.fleet import records_of, report_from
 from tests.sample_records import measured, record
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import CPU
-from tritonproof.record import record_files
-from tritonproof.record.schema import Start
+from tritonproof.record import record_files, setup
 from tritonproof.run import record_updates
 
 
@@ -60,7 +59,7 @@ def test_case_moved_to_twin_keeps_earlier_points(
 ) -> None:
     """A node of another kind is another machine, with its own record."""
     machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
-    start = Start("offline", 1.0, 2.0, 3.0)
+    start = setup.Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
         points = (measured("offline", batch, 10.0),)
         change = functools.partial(record_updates.with_results, starts=(start,), points=points)

@@ -13,7 +13,7 @@ from tritonproof.build import runtime_files
 from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.spec import Arrays, Case, ConversionJob, Format, NetworkModel, Samples, Split
 
 SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}

@@ -15,7 +15,7 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.client.streams import StreamedAnswers, StreamedRequest
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import compare_conversations
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once

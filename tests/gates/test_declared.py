@@ -32,7 +32,7 @@ from tritonproof.client.input_data import MAX_SAMPLES
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import GateContext, make_single_answers
 from tritonproof.gates.declared import declared_gate, largest_batch_gate
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
 

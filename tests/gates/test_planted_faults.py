@@ -10,7 +10,7 @@ from tests.gates.made_up_model import CASE_LIMITS
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 
 _RUNTIME = """
 import numpy as np

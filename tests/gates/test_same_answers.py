@@ -26,7 +26,7 @@ from tritonproof.client.requests import Answer, ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import ask_one_by_one, make_single_answers
 from tritonproof.gates.same_answers import repeated_gate
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.spec import Tensor
 
 REPEATABLE = ("repeated", "reload", "in-flight", "batches")

@@ -13,8 +13,9 @@ from msgspec import structs
 from tests import sample_records
 from tests.helpers import present
 from tests.reports.every_output import PRINTING, Reporter
-from tritonproof.record import record_files, schema
-from tritonproof.record.schema import CaseKey, Record
+from tritonproof.record import Record, fields, record_files, speed
+from tritonproof.record.correctness import Limit, OutputDifference
+from tritonproof.record.setup import CaseKey
 from tritonproof.reports.__main__ import main
 
 FOLDER = Path(__file__).parent
@@ -53,23 +54,21 @@ def _examples() -> list[Record]:
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
         return structs.replace(record, **{"case": CaseKey(target, name, "onnx", None, "fp32"), **changes})
 
-    published = (schema.Limit(0.04, "published"),)
+    published = (Limit(0.04, "published"),)
     error = sample_records.score(metric="mel MSE", better="lower", served=0.0385, limits=published)
-    integers = schema.OutputDifference(
-        "labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old"
-    )
+    integers = OutputDifference("labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old")
     open_p99 = {"p99": structs.replace(sample_records.estimate(2.126), open_above=True)}
     rough = structs.replace(
         point,
-        throughput_per_s=schema.Estimate(200.0, 150.0, 210.0, 0.9),
+        throughput_per_s=fields.Estimate(200.0, 150.0, 210.0, 0.9),
         latency_ms={**point.latency_ms, **open_p99},
-        marks=(schema.Mark("wide-interval", "its interval is ± 40 %"), schema.Mark("niced", "nice 5")),
+        marks=(speed.Mark("wide-interval", "its interval is ± 40 %"), speed.Mark("niced", "nice 5")),
     )
-    shared = schema.Mark("gpu-shared", "by another program")
+    shared = speed.Mark("gpu-shared", "by another program")
     elsewhere = sample_records.efficiency("online", 4, marks=(shared,))
     wrong = sample_records.answers_under_load(1)
     wrong_in_soak = structs.replace(present(whole.soak), answers_under_load=wrong)
-    here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
+    here = speed.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
     build = structs.replace(whole.build, requests_note="made up from the configuration")
     tried = "12 answers to a sequence of 4 requests, sent again"
@@ -81,7 +80,7 @@ def _examples() -> list[Record]:
         accuracy=None,
         points=(),
         gates=(sample_records.gate("conversation", requests=12, tried=tried),),
-        baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
+        baseline=speed.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     far = sample_records.accuracy(error, outputs=(integers,))
     failed = sample_records.failed_accuracy()

@@ -14,7 +14,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure.passes import LoadJob
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.messages import inputs_of
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec

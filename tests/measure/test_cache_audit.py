@@ -19,7 +19,8 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import audit_cache, fresh_inputs, marks_of_cache
 from tritonproof.measure.passes import LoadJob
-from tritonproof.record.schema import Estimate, LoadPoint, Ratio
+from tritonproof.record.fields import Estimate, Ratio
+from tritonproof.record.speed import LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_folder

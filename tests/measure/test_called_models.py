@@ -11,7 +11,7 @@ from tests import toy
 from tests.run.stand_in_case import StandInServer
 from tritonproof.measure.called_models import called_models, counting_calls
 from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 
 
 @dataclass(eq=False)

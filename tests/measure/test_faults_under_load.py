@@ -11,7 +11,8 @@ from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server
-from tritonproof.record.schema import AnswerComparison, LoadPoint
+from tritonproof.record.correctness import AnswerComparison
+from tritonproof.record.speed import LoadPoint
 
 SECONDS = 60.0
 """Longest search for a fault; on an idle machine each shows in the first seconds."""

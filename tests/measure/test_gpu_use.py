@@ -20,7 +20,7 @@ from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.point_result import gpu_use, point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import GpuUse, LoadPoint
+from tritonproof.record.speed import GpuUse, LoadPoint
 
 
 def use_of(*times: GpuStretch, throughput_per_s: float = 400) -> GpuUse:

@@ -10,7 +10,7 @@ import pytest
 from tests.measure import timed_server
 from tests.measure.timed_server import SHAPES, Timed, service_times_ms
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint, PointResult
+from tritonproof.record.speed import LoadPoint, PointResult
 
 (SERVICE_MS,) = service_times_ms("fixed")
 ONLINE = LoadPoint("online", 1, 8)

@@ -11,7 +11,7 @@ from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_result import cpu_use
-from tritonproof.record.schema import COMPONENTS, CpuUse
+from tritonproof.record.speed import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import present
 from tritonproof.measure import estimates, passes
 from tritonproof.measure.passes import SteadyPart, cut_closed_loop, cut_open_loop, warm_up_window_s
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 
 Service = Callable[[np.random.Generator], float]
 

@@ -20,7 +20,7 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host import processor_use
 from tritonproof.measure import estimates, perf_analyzer, perf_analyzer_io, verifying
 from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.record.schema import COMPONENTS, LoadPoint
+from tritonproof.record.speed import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Model, Tensor
 

@@ -16,7 +16,8 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, SpeedComparison
+from tritonproof.record.correctness import AnswerComparison
+from tritonproof.record.speed import LoadPoint, PointResult, SpeedComparison
 from tritonproof.reports.speed_text import speed_failures
 
 

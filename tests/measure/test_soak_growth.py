@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, Per, SoakedPoint, growths, soak_entry
-from tritonproof.record.schema import Growth, LoadPoint
+from tritonproof.record import Growth, speed
 
 MIB = 2**20
 BYTES, NUMBER = "shared memory", "open files"
@@ -204,7 +204,7 @@ def test_successive_malloc_heaps_are_no_leak() -> None:
 def test_partly_watched_resource_is_left_out_and_named() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
     under_load = SoakedPoint(used, range(60), [], [], 0, 1.0)
-    soak = soak_entry(LoadPoint("online", 1, 4), under_load, used)
+    soak = soak_entry(speed.LoadPoint("online", 1, 4), under_load, used)
     assert [growth.resource for growth in soak.growth] == ["threads"] * 2
     assert soak.not_watched == ("open files was not watched throughout: 60 of 120 readings lack it",)
 

@@ -18,10 +18,10 @@ from tritonproof.measure import soak as soaking
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.soak import end_over_begin, keep_under_load, reload_repeatedly, soak_entry
 from tritonproof.measure.usage import Usage, read_usage, read_usage_after_unloading, watch
-from tritonproof.record.schema import LoadPoint, Soak
+from tritonproof.record import Soak, speed
 from tritonproof.reports.tables.soak import soak_text
 
-POINT = LoadPoint("online", 1, 4)
+POINT = speed.LoadPoint("online", 1, 4)
 
 
 @dataclass

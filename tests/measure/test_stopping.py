@@ -9,7 +9,7 @@ from tests import toy
 from tritonproof.measure import point_state, stopping
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(point_budget_s=1000)

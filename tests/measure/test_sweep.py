@@ -18,8 +18,7 @@ from tritonproof.measure.passes import WINDOWS, LoadJob, Pass
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record import schema
-from tritonproof.record.schema import LoadPoint, PointResult
+from tritonproof.record.speed import COMPONENTS, LoadPoint, PointResult
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))
@@ -84,7 +83,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 def test_components_are_shares_of_average_latency() -> None:
     shares = components([toy.closed_loop(np.full((1, 20), 0.01), 0.1)], sample_records.estimate(7.0))
-    assert tuple(shares) == schema.COMPONENTS
+    assert tuple(shares) == COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
     assert shares["server_compute_infer"] == pytest.approx(7.0 * 8000 / 8600)
 

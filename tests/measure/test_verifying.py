@@ -14,7 +14,7 @@ from tritonproof.accuracy.limits import AnswerLimits, CaseLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.verifying import expect_in_process, verifying
-from tritonproof.record.schema import AnswerComparison, LoadPoint
+from tritonproof.record import correctness, speed
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -45,7 +45,7 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
     return values
 
 
-def compare(expected: ExpectedAnswers, *answers: Answer) -> AnswerComparison:
+def compare(expected: ExpectedAnswers, *answers: Answer) -> correctness.AnswerComparison:
     return expected.compare(answers, only_finite=True).result
 
 
@@ -182,7 +182,7 @@ def passes_of(
         seconds.append(asked_s)
         return [answer(changed(0, 0, np.nan))]
 
-    job = toy.job(LoadPoint("online", 1, 2), request_s=request_s, expected_answers=expected)
+    job = toy.job(speed.LoadPoint("online", 1, 2), request_s=request_s, expected_answers=expected)
     run_pass = verifying(toy.SimulatedServer().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 

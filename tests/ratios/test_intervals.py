@@ -10,7 +10,8 @@ from tests import toy
 from tritonproof.measure import slowdown
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_verdicts
 from tritonproof.ratios import paired_ratio, unpaired_ratio
-from tritonproof.record.schema import Ratio, SpeedComparison
+from tritonproof.record.fields import Ratio
+from tritonproof.record.speed import SpeedComparison
 
 TRIALS = 1000
 

@@ -14,8 +14,7 @@ from tests import sample_records
 from tests.conftest import Reports
 from tests.reports.every_output import PRINTING, READING, words_of
 from tritonproof.base import disk
-from tritonproof.record import record_files
-from tritonproof.record.schema import GateResult, Record
+from tritonproof.record import Record, correctness, record_files
 
 Keys = tuple[str | int, ...]
 
@@ -153,7 +152,7 @@ def test_forged_file_name_is_refused_on_one_line(
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
-    gate = GateResult("repeated", 3, "twice", text)
+    gate = correctness.GateResult("repeated", 3, "twice", text)
     record = structs.replace(sample_records.complete_but_wrong(), gates=(gate,))
     record_files.write(record, tmp_path / "case.json")
     assert record_files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")

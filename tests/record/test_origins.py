@@ -9,15 +9,15 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import records_in
-from tritonproof.record import record_files
-from tritonproof.record.schema import AnswerComparison, BaselineComparison, GateResult, Origin, Record
+from tritonproof.record import Record, record_files, setup, speed
+from tritonproof.record.correctness import AnswerComparison, GateResult
 from tritonproof.reports.merge import merge
 
 HERE = sample_records.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
 README = Path("reports/readme")
 
 
-def measured(where: Origin = HERE, other: str = "secret-box.example:8001", *texts: str) -> Record:
+def measured(where: setup.Origin = HERE, other: str = "secret-box.example:8001", *texts: str) -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
     compared = [sample_records.comparison(baseline_name=name) for name in (other, "HEAD~1 (3643daf)")]
     points = [sample_records.measured("offline", n, 9.0, comparison=one) for n, one in enumerate(compared, 1)]
@@ -29,7 +29,7 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", *text
         points=tuple(points),
         search=sample_records.search(result=found, accuracy=sample_records.accuracy(origin=where)),
         gates=(gate,),
-        baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE, (warning,)),
+        baseline=speed.BaselineComparison(other, sample_records.SIDE, sample_records.SIDE, (warning,)),
         failures=(sample_records.step_failure("test_reload", step="reload", message=why),),
     )
     return sample_records.measured_at(where, whole)

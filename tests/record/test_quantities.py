@@ -2,8 +2,8 @@
 
 import pytest
 
+from tritonproof.record.fields import Ratio
 from tritonproof.record.quantities import COST, ERROR, RATIO, SCORE
-from tritonproof.record.schema import Ratio
 
 
 def test_bounds_have_enough_digits_to_differ_from_limit() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests import sample_records
 from tests.helpers import records_in
-from tritonproof.record import record_files
-from tritonproof.record.schema import Conversion, LoadPoint, Record
+from tritonproof.record import Record, correctness, record_files
+from tritonproof.record.speed import LoadPoint
 
 
 @pytest.fixture
@@ -98,4 +98,4 @@ def test_load_points_have_names_of_their_own() -> None:
 def test_conversion_without_outputs_passes_by_error_and_agreement(
     error: float, agreement: float, passed: bool
 ) -> None:
-    assert Conversion(64, error, 0.01, agreement, 0.99).passed == passed
+    assert correctness.Conversion(64, error, 0.01, agreement, 0.99).passed == passed

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from tritonproof.record import schema
-from tritonproof.record.schema import SPEED, Efficiency, LoadPoint, PointResult, Record, Search, Soak
+from tritonproof.record import Record, Soak, fields
+from tritonproof.record.speed import Efficiency, LoadPoint, PointResult, Search
 
 NO_SPEED: dict[type, Set[str]] = {
     # If a search has found the rate, `publishable` empties it.
@@ -23,11 +23,11 @@ def is_number(hint: Any) -> bool:
     """Whether a field holds a number or an estimate, alone or in a mapping or tuple."""
     if parts := get_args(hint):
         return any(map(is_number, parts))
-    return isinstance(hint, type) and issubclass(hint, int | float | schema.Estimate) and hint is not bool
+    return isinstance(hint, type) and issubclass(hint, int | float | fields.Estimate) and hint is not bool
 
 
 def is_marked(hint: Any) -> bool:
-    return SPEED in getattr(hint, "__metadata__", ())
+    return fields.SPEED in getattr(hint, "__metadata__", ())
 
 
 @pytest.mark.parametrize("part", NO_SPEED)

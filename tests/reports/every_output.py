@@ -13,8 +13,9 @@ from fixtures.outcomes import Outcomes
 from fixtures.terminal import further_tables, show_summary
 from tests import sample_records
 from tests.conftest import Reports
-from tritonproof.record import record_files
-from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak
+from tritonproof.record import Record, Soak, record_files
+from tritonproof.record.fields import Ratio
+from tritonproof.record.speed import CertifiedPercentile, LatencyBudget
 from tritonproof.reports import readme
 
 Output = Callable[[Path, Reports], str]

@@ -10,15 +10,15 @@ from msgspec import structs
 from scipy import stats
 
 from tests import sample_records as sample
-from tritonproof.record import record_files, sample_files, schema
-from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
+from tritonproof.record import Record, record_files, sample_files, setup
+from tritonproof.record.speed import PassSummary, PointResult
 from tritonproof.reports.__main__ import main
 from tritonproof.reports.compare import CaseChange, compare_records, pair_scores, read_record_sets, sign_flips
 
 IDS = tuple(f"digit-{number:04d}" for number in range(500))
 
 
-def passes(speed: float, *, deviation: float = 0.01) -> tuple[schema.PassSummary, ...]:
+def passes(speed: float, *, deviation: float = 0.01) -> tuple[PassSummary, ...]:
     return tuple(sample.one_pass(speed * (1 + deviation * luck)) for luck in (-1, 0, 0.5, 0.5))
 
 
@@ -65,7 +65,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
         deployment=structs.replace(before.deployment, preferred_batch_sizes=()),
         build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
-        serving=Serving("embedded", "2.61.0", "python", "system"),
+        serving=setup.Serving("embedded", "2.61.0", "python", "system"),
     )
     assert {setting.name: (setting.before, setting.after) for setting in changed(before, after).setup} == {
         "versions.torch": ("2.13.0", "2.14.0"),
@@ -208,7 +208,7 @@ def test_common_samples_count_and_largest_changes_come_first() -> None:
 def test_records_of_different_formats_are_compared(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
-    other = structs.replace(sample.record(), case=CaseKey("h100", "resnet50", "trt", None, "fp16"))
+    other = structs.replace(sample.record(), case=setup.CaseKey("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (record_files.record_path(record.case, tmp_path) for record in (sample.record(), other))
     assert "## a40-resnet50-onnx-trt-fp16 → h100-resnet50-trt-fp16\n" in printed("compare", first, second)

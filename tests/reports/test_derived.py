@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.sample_records import AS_FAST, FAST, HIDDEN, ONNX, SLOW, in_turns
-from tritonproof.record.schema import Record
+from tritonproof.record import Record
 from tritonproof.reports import derived
 from tritonproof.reports.publishable import publishable
 

@@ -1,7 +1,7 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
 from tests import sample_records
-from tritonproof.record.schema import Estimate, Ratio
+from tritonproof.record.fields import Estimate, Ratio
 from tritonproof.reports.export import figures_by_name
 
 ERROR = sample_records.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)

@@ -10,9 +10,8 @@ from tests import sample_records
 from tests.helpers import closed
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError
-from tritonproof.record import record_files
+from tritonproof.record import Record, record_files, setup
 from tritonproof.record.record_files import RecordError
-from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.merge import merge
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -87,7 +86,7 @@ def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) ->
 
 def test_two_machines_of_a_target_are_refused(job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
-    cases = [CaseKey("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
+    cases = [setup.CaseKey("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
     records = [structs.replace(WHOLE, case=case, machine=machine) for case in cases]
     text = refused(job, sample_records.store(tmp_path / "b", *records))
     assert "target a40" in text
@@ -97,7 +96,7 @@ def test_two_machines_of_a_target_are_refused(job: Path, tmp_path: Path, refused
 
 def test_gpus_of_one_machine_are_merged(job: Path, tmp_path: Path) -> None:
     machine = structs.replace(WHOLE.machine, gpu_uuids=("GPU-another",))
-    other = structs.replace(WHOLE, case=CaseKey("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
+    other = structs.replace(WHOLE, case=setup.CaseKey("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
     assert merge([job, sample_records.store(tmp_path / "b", other)], tmp_path / "out") == 2
 
 

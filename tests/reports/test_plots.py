@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests import sample_records
-from tritonproof.record.schema import MARKS, CaseKey, LoadPoint, Mark, Record
+from tritonproof.record import Record, setup
+from tritonproof.record.speed import MARKS, LoadPoint, Mark
 from tritonproof.reports import plots
 from tritonproof.reports.publishable import publishable
 
 CURVE = "throughput-latency"
-OTHER = CaseKey("cpu", "bert", "onnx", None, "fp32")
+OTHER = setup.CaseKey("cpu", "bert", "onnx", None, "fp32")
 AT_P99_9 = sample_records.measured("online", 48, 2750.0, latency_ms={"p99.9": sample_records.estimate(9.0)})
 
 
@@ -125,7 +126,7 @@ def test_digest_of_a_picture_differs_between_themes() -> None:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
-    case = CaseKey("a40", "resnet50", "onnx", None, "fp32")
+    case = setup.CaseKey("a40", "resnet50", "onnx", None, "fp32")
     wrong = sample_records.record(case=case, accuracy=sample_records.failed_accuracy())
     return sample_records.store(tmp_path / "results", sample_records.swept(), wrong)
 

@@ -17,8 +17,7 @@ from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 from tests.sample_records import ONNX, SLOW
-from tritonproof.record import record_files
-from tritonproof.record.schema import AnswerComparison, Disagreement, GateResult, Ratio, Record, WrongAnswer
+from tritonproof.record import Record, correctness, fields, record_files
 from tritonproof.reports import derived
 from tritonproof.reports.export import figures_by_name
 from tritonproof.reports.page import status_of
@@ -33,7 +32,7 @@ def random_weights(**changes: Any) -> Record:
     return sample_records.random_weights(case=planted().case, points=planted().points, **changes)
 
 
-APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
+APART = correctness.Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
 OTHER_DECISIONS = sample_records.accuracy(scores=(), disagreements=(APART,))
 WRONG_UNDER_LOAD = tuple(map(sample_records.wrong_under_load, planted().points))
 NOT_PROVEN: dict[str, Record] = {
@@ -79,7 +78,7 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 
 def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
-    ratio = Ratio(2.1654, low, high)
+    ratio = fields.Ratio(2.1654, low, high)
     record = planted()
     compared = sample_records.comparison(ratio=ratio)
     speeds = {"throughput_per_s": sample_records.estimate(4321.0), "comparison": compared}
@@ -221,10 +220,10 @@ def test_summary_of_a_run_has_no_ratio_to_a_wrong_reference_of_another(tmp_path:
         assert (derived.reference_comparison(record) is not None) == is_shown
 
 
-ALONE = AnswerComparison(300)
+ALONE = correctness.AnswerComparison(300)
 
 
-def of_repository(answers: AnswerComparison | None = ALONE, **changes: Any) -> Record:
+def of_repository(answers: correctness.AnswerComparison | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
     result = sample_records.measured("online", 16, 900.0, answers_under_load=answers)
     plain = sample_records.record(points=(result,), conversion=None, accuracy=None)
@@ -233,8 +232,8 @@ def of_repository(answers: AnswerComparison | None = ALONE, **changes: Any) -> R
     return structs.replace(plain, build=build, case=case, **changes)
 
 
-NOTHING_COMPARED = tuple(GateResult(name, 8, "eight batches") for name in ("declared", "new"))
-WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT[0]", "6", "7"))
+NOTHING_COMPARED = tuple(correctness.GateResult(name, 8, "eight batches") for name in ("declared", "new"))
+WRONG = structs.replace(ALONE, wrong=2, first_wrong=correctness.WrongAnswer("sample-3", "OUT[0]", "6", "7"))
 
 
 @pytest.mark.parametrize(

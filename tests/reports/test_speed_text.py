@@ -7,8 +7,9 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records
+from tritonproof.record import Record, fields, setup
 from tritonproof.record.quantities import TOO_WIDE
-from tritonproof.record.schema import LatencyBudget, Ratio, Record, Serving, SpeedComparison
+from tritonproof.record.speed import LatencyBudget, SpeedComparison
 from tritonproof.reports import speed_text
 from tritonproof.reports.speed_text import comparison_text, speed_failures
 
@@ -24,8 +25,8 @@ def comparison(**changes: Any) -> SpeedComparison:
     ("changes", "said"),
     [
         ({}, "ratio 0.90 (0.88 to 0.92) to HEAD~1: slower"),
-        ({"ratio": Ratio(0.5, 0.4, 0.7)}, f"ratio {TOO_WIDE} to HEAD~1: slower"),
-        ({"verdict": "passed", "ratio": Ratio(0.9704, 0.9702, 0.9706)}, "ratio 0.9704 (0.9702 to"),
+        ({"ratio": fields.Ratio(0.5, 0.4, 0.7)}, f"ratio {TOO_WIDE} to HEAD~1: slower"),
+        ({"verdict": "passed", "ratio": fields.Ratio(0.9704, 0.9702, 0.9706)}, "ratio 0.9704 (0.9702 to"),
         ({"verdict": "inconclusive", "seconds_to_settle": 600.0}, "about 10 min more would settle it"),
     ],
     ids=["slower", "too wide", "more digits near the limit of 0.97", "open"],
@@ -35,8 +36,8 @@ def test_comparison_says_how_much_and_how_sure(changes: dict[str, Any], said: st
 
 
 def test_point_fails_for_each_shown_regression() -> None:
-    slower, fast = comparison(), comparison(verdict="passed", ratio=Ratio(1.0, 0.99, 1.01))
-    unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02))
+    slower, fast = comparison(), comparison(verdict="passed", ratio=fields.Ratio(1.0, 0.99, 1.01))
+    unknown = comparison(verdict="inconclusive", ratio=fields.Ratio(0.99, 0.95, 1.02))
 
     def failures(compared: SpeedComparison | None, verdict: Any) -> list[str]:
         limit = None if verdict is None else LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
@@ -55,7 +56,7 @@ def served(
     backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
 ) -> Record:
     """A case measured in the server and in process."""
-    serving = Serving("docker", "2.51.0", backend, "system", versions=there)
+    serving = setup.Serving("docker", "2.51.0", backend, "system", versions=there)
     plain = sample_records.record()
     machine = structs.replace(plain.machine, versions=here)
     case = structs.replace(plain.case, accelerator=accelerator)
@@ -87,10 +88,10 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
     ("changes", "said"),
     [
         (
-            {"lead": Ratio(0.96, 0.9, 1.02)},
+            {"lead": fields.Ratio(0.96, 0.9, 1.02)},
             "times as fast as the runner-up, which is not shown to keep the budget",
         ),
-        ({"lead": Ratio(1.03, 0.98, 1.08)}, "1.03 (0.98 to 1.08) times as fast as the runner-up"),
+        ({"lead": fields.Ratio(1.03, 0.98, 1.08)}, "1.03 (0.98 to 1.08) times as fast as the runner-up"),
         ({}, "; the runner-up did not keep the budget"),
         ({"configurations": 1}, "; there was no other configuration"),
         (

@@ -12,7 +12,7 @@ from tests.helpers import settings
 from tests.run.stand_in_case import Prepare, prepare, running
 from tritonproof.client import requests
 from tritonproof.host import locks
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.run.case_run import CaseRun
 from tritonproof.settings.thresholds import Thresholds
 

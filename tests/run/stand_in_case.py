@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
 from tritonproof.host import locks
-from tritonproof.record.schema import ConfigVariant, Deployment, LoadPoint, Scenario
+from tritonproof.record import setup, speed
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -67,7 +67,7 @@ class StandInCase:
 
     case: Case
     server: Server = field(default_factory=StandInServer)
-    deployment: Deployment = toy.DEPLOYMENT
+    deployment: setup.Deployment = toy.DEPLOYMENT
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
@@ -79,10 +79,10 @@ class StandInCase:
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, toy.FACTS)
 
-    def variant_for(self, scenario: Scenario) -> ConfigVariant:
-        return ConfigVariant(scenario, self.deployment)
+    def variant_for(self, scenario: setup.Scenario) -> setup.ConfigVariant:
+        return setup.ConfigVariant(scenario, self.deployment)
 
-    def load(self, variant: ConfigVariant) -> LoadedAs:
+    def load(self, variant: setup.ConfigVariant) -> LoadedAs:
         self.server.load_model(str(self.case), None)
         return LoadedAs(variant, "python")
 
@@ -115,7 +115,7 @@ def running(
     settings: Settings,
     how: Prepare,
     write_line: Callable[[str], None] = print,
-    points: Mapping[str, Sequence[LoadPoint]] | None = None,
+    points: Mapping[str, Sequence[speed.LoadPoint]] | None = None,
 ) -> Iterator[CaseRun]:
     """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress;
     `points` are the selected ones of all cases."""

@@ -21,7 +21,7 @@ from tritonproof.measure import sweep
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MAX_LOADINGS
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.run import comparing, loader, measuring, preparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs

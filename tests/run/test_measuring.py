@@ -15,7 +15,7 @@ from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.measure.usage import ServerWatch
-from tritonproof.record.schema import LoadPoint, Mark, PointResult
+from tritonproof.record.speed import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.measuring import time_first_and_later

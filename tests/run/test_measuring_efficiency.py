@@ -19,7 +19,8 @@ from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.in_turns import Turns, batch_in_process
 from tritonproof.efficiency.worker import peak_kind
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import Estimate, GateResult, LoadPoint, fastest_closed_loop
+from tritonproof.record import correctness, fields
+from tritonproof.record.speed import LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import measuring_efficiency
 from tritonproof.run.case_run import MeasuredPoint
@@ -59,7 +60,7 @@ def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
         ({"conversion": None}, True, False),
         ({"accuracy": sample_records.failed_accuracy()}, True, False),
         ({"accuracy": None}, True, False),
-        ({"gates": (GateResult("transport", 8, "HTTP", "other answers"),)}, True, False),
+        ({"gates": (correctness.GateResult("transport", 8, "HTTP", "other answers"),)}, True, False),
         ({"points": (sample_records.wrong_under_load(RECORD.points[0]),)}, True, False),
         ({"failures": (sample_records.step_failure(),)}, True, False),
         ({"points": ()}, False, False),
@@ -96,7 +97,7 @@ def test_entry_joins_turns_process_and_the_peak_of_all_gpus(
     case, best = replace(toy.case(MODEL), gpus=2), sample_records.measured("offline", 4, 95.0)
     run = run_of(prepare(case=case))
     run.measured = {best.point: MeasuredPoint(best, [])}
-    run.model_run.suite_run.peaks[peak_kind(run.case, run.deployment)] = Estimate(2e9, 1e9, 4e9)
+    run.model_run.suite_run.peaks[peak_kind(run.case, run.deployment)] = fields.Estimate(2e9, 1e9, 4e9)
     preset(run.model_run, flops_per_inference=7.0)
     monkeypatch.setattr(measuring_efficiency, "reference_of", lambda case: case)
     worker, turns = Mock(threads=2, spinning=True), Turns({"served": (90, 110), "in_process": (100, 100)})
@@ -106,7 +107,7 @@ def test_entry_joins_turns_process_and_the_peak_of_all_gpus(
     assert taken.call_args.args[1:] == (worker, 4, run.settings.plan(), ["served"])
     assert (entry.in_process_batch, entry.threads, entry.spinning, entry.turn_count) == (4, 2, True, 2)
     assert (entry.ratio, entry.flops_per_inference, run.loader.is_cold) == (turns.ratio(), 7.0, False)
-    assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9)
+    assert entry.peak_flops_per_s == fields.Estimate(4e9, 2e9, 8e9)
     assert present(entry.reference).ratio.value == 1.0
 
 

@@ -12,15 +12,14 @@ from msgspec import structs
 from tests import sample_records
 from tests.helpers import ROOT, records_in
 from tritonproof.base.errors import ProofError
-from tritonproof.record import record_files
-from tritonproof.record.schema import Deployment, LoadPoint, ModelWarmup, Record, Start
+from tritonproof.record import Record, record_files, setup, speed
 from tritonproof.run import record_updates
 
 WHOLE = sample_records.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), updated="")
 """A run's record before its first measurement."""
 NEW = sample_records.measured("online", 64, 3300.0)
-START = Start("online", 0.4, 2.5, 12.5)
+START = setup.Start("online", 0.4, 2.5, 12.5)
 AT_64 = sample_records.load_point("online", 64)
 OWN_FAILURE, EARLIER_FAILURE = (
     sample_records.step_failure(f"test_{run}", origin=sample_records.origin(run=run)) for run in (2, 1)
@@ -46,7 +45,7 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
     return on_disk
 
 
-def points(record: Record) -> list[LoadPoint]:
+def points(record: Record) -> list[speed.LoadPoint]:
     return [result.point for result in record.points]
 
 
@@ -86,7 +85,7 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
 
 @pytest.mark.parametrize(("hides", "is_built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
 def test_failure_leaves_measurements_and_other_builds_alone(hides: int, is_built: int, is_kept: bool) -> None:
-    warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
+    warm = sample_records.record(model_warmup=speed.ModelWarmup(8, (2.0,), (3.0,)))
     slow = sample_records.step_failure("test_model_warmup", "model-warmup", hides_speed=bool(hides))
     failed = record_updates.with_failure(warm, slow, is_built=bool(is_built))
     assert (failed.model_warmup is not None) == is_kept
@@ -156,7 +155,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
     ("changes", "kept"),
     [
         ({"build": structs.replace(WHOLE.build, digest="77aa")}, {"failures": (OWN_FAILURE,)}),
-        ({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT),
+        ({"deployment": setup.Deployment(128, 2, (64, 128), 1, False, True)}, KEPT),
         ({"serving": structs.replace(sample_records.SERVING, shared_memory="none")}, KEPT),
     ],
     ids=["build", "deployment", "serving"],

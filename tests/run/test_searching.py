@@ -13,15 +13,16 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.record.schema import ConfigVariant, GateResult, LoadPoint
+from tritonproof.record import setup, speed
+from tritonproof.record.correctness import GateResult
 from tritonproof.run import searching
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate
 from tritonproof.search.measurer import Measurer, RerunError
 
-VARIANT = ConfigVariant("online", UP_TO_32)
-POINT = LoadPoint("online", 1, 4)
+VARIANT = setup.ConfigVariant("online", UP_TO_32)
+POINT = speed.LoadPoint("online", 1, 4)
 CANDIDATE = Candidate(VARIANT, (POINT,))
 
 

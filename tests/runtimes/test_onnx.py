@@ -26,7 +26,7 @@ from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import recognise
 from tritonproof.models import all_models
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.setup import Deployment, Scenario
 from tritonproof.spec import Case
 
 SETTINGS = converting.SETTINGS | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}

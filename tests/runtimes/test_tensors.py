@@ -19,7 +19,7 @@ from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import infer, tf32_products
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server import Server
 from tritonproof.spec import Case, FrameworkModel, Samples, Tensor

@@ -12,12 +12,12 @@ from tests import toy
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Search, Verdict
+from tritonproof.record import fields, setup, speed
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.measurer import Measurer, Rerun
 
-OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
+OWN = setup.Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = SearchSpace(OWN, "cpu", 2)
 ALONE = SearchSpace(OWN, "cpu", 2, 1, frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"}))
 """A space of one configuration."""
@@ -58,7 +58,7 @@ class QueueingServer(toy.SimulatedServer):
         super().__post_init__()
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
 
-    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def job_of(self, candidate: Candidate, point: speed.LoadPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
         factor = self.factor_of_instances ** (candidate.variant.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
@@ -68,17 +68,17 @@ class QueueingServer(toy.SimulatedServer):
 
     def search(
         self, goal: SearchGoal, point_budget_s: float = 3.0, space: SearchSpace = SPACE
-    ) -> tuple[Rerun, Search]:
+    ) -> tuple[Rerun, speed.Search]:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(point_budget_s=point_budget_s)
         measurer = Measurer(goal, plan, self.job_of, contextlib.nullcontext, self.run_pass, self.say)
         return fastest.find_fastest(space, measurer)
 
 
-def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
+def rerun_with(verdict: fields.Verdict, per_s: float) -> Rerun:
     """A rerun from ten passes of about the same throughput."""
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState((Side(toy.job(candidate.ladder[0]), passes=tuple(passes)),))
-    return Rerun(candidate, state, Estimate(1, 1, 1), verdict)
+    return Rerun(candidate, state, fields.Estimate(1, 1, 1), verdict)

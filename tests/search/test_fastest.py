@@ -18,7 +18,7 @@ from tests.search.queueing import ALONE, OWN, SPACE, QueueingServer, highest_rat
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import LoadJob, Pass
-from tritonproof.record.schema import AnswerComparison, LoadPoint, Search
+from tritonproof.record import correctness, speed
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.measurer import Rerun
@@ -75,7 +75,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
     winner, entry = server.search(POISSON, space=ALONE)
     assert winner.verdict == entry.verdict == "failed"
-    assert winner.state.point == LoadPoint("online", 1, 1)
+    assert winner.state.point == speed.LoadPoint("online", 1, 1)
     assert winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 
@@ -132,7 +132,7 @@ class BatchingServer(QueueingServer):
     def say(self, activity: str, _detail: str) -> None:
         self.activities.append(activity)
 
-    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def job_of(self, candidate: Candidate, point: speed.LoadPoint) -> LoadJob:
         idle_s = self.latency(candidate, candidate.sample_levels[0]) / 1e3
         (self.turns if self.rerun_count else self.probed).append(candidate)
         return toy.job(point, request_s=idle_s)
@@ -145,13 +145,13 @@ class BatchingServer(QueueingServer):
             self.rates_per_s.append(estimates.requests_per_s([one_pass.steady]) * job.point.batch)
         return one_pass
 
-    def mean_at(self, candidate: Candidate, point: LoadPoint) -> float:
+    def mean_at(self, candidate: Candidate, point: speed.LoadPoint) -> float:
         return self.latency(candidate, point.batch * point.concurrency)
 
-    def throughput_per_s(self, candidate: Candidate, point: LoadPoint) -> float:
+    def throughput_per_s(self, candidate: Candidate, point: speed.LoadPoint) -> float:
         return 1e3 * point.batch * point.concurrency / self.mean_at(candidate, point)
 
-    def keeps(self, candidate: Candidate, point: LoadPoint, goal: SearchGoal) -> bool:
+    def keeps(self, candidate: Candidate, point: speed.LoadPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
         tail = math.exp(z * math.hypot(DEVIATION, self.luck) - DEVIATION**2 / 2)
@@ -168,12 +168,12 @@ class BatchingServer(QueueingServer):
 SEARCHES = 25
 
 
-def load_of(winner: Rerun) -> tuple[Candidate, LoadPoint]:
+def load_of(winner: Rerun) -> tuple[Candidate, speed.LoadPoint]:
     return winner.candidate, winner.state.point
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[BatchingServer, Rerun, Search]]:
+def searched(goal: SearchGoal) -> list[tuple[BatchingServer, Rerun, speed.Search]]:
     """Searches on usual servers with different seeds, each with its server."""
     return [(server := BatchingServer(seed=seed), *server.search(goal)) for seed in range(SEARCHES)]
 
@@ -291,7 +291,7 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
 @pytest.mark.parametrize("factor", [0.8, 1.1], ids=["the best", "the runner-up"])
 def test_finalist_that_answers_wrongly_under_load_is_left_out(factor: float) -> None:
     """Further instances answer wrongly, which only reruns check, and the next promising takes their place."""
-    right, wrong = ({"answers_under_load": AnswerComparison(10, wrong)} for wrong in (0, 5))
+    right, wrong = ({"answers_under_load": correctness.AnswerComparison(10, wrong)} for wrong in (0, 5))
     server = QueueingServer(std=0.02, factor_of_instances=factor)
     server.changes = lambda job, _number: right if job.request_s == server.service_s else wrong
     _winner, entry = server.search(SearchGoal(200, 99))

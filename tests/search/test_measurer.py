@@ -19,7 +19,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob, SteadyPart
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, LoadPoint
+from tritonproof.record import fields, speed
 from tritonproof.search import candidates, fastest, measurer
 from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.search.measurer import Measurer, RerunError
@@ -28,7 +28,7 @@ from tritonproof.search.measurer import Measurer, RerunError
 def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate], **changes: Any) -> Measurer:
     """A measurer of a simulated server, with `changes` of its jobs; it appends each loaded candidate."""
 
-    def prepare_job(candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def prepare_job(candidate: Candidate, point: speed.LoadPoint) -> LoadJob:
         loaded.append(candidate)
         return dataclasses.replace(toy.job(point, request_s=0.002), **changes)
 
@@ -86,7 +86,7 @@ def test_rerun_certifies_what_keeps_the_budget(latency_ms: float) -> None:
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
     parts = [SteadyPart(1.0, 1.0, np.array([value]))]
-    assert measurer.search_verdict(Estimate(value, low, high), parts, SearchGoal(7, 99)) == verdict
+    assert measurer.search_verdict(fields.Estimate(value, low, high), parts, SearchGoal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_requests_certify_an_open_interval_and_a_rate_that_the_server_keeps_up_w
     requests: int, answered: float, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
     parts = [SteadyPart(answered, 1.0, np.full(requests, 6.0), due=100)]
-    assert measurer.search_verdict(Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
+    assert measurer.search_verdict(fields.Estimate(6, 6, 6, open_above=is_open), parts, goal) == verdict
 
 
 @pytest.mark.campaign
@@ -108,7 +108,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     name, goal, times_ms = timed_server.name_of("rates"), SearchGoal(25, 90, "poisson"), [5.0]
     with timed_server.served(tmp_path) as timed, timed.job(name, times_ms, timed_server.POINT) as job:
 
-        def job_of(_candidate: Candidate, point: LoadPoint) -> LoadJob:
+        def job_of(_candidate: Candidate, point: speed.LoadPoint) -> LoadJob:
             return dataclasses.replace(job, point=point, request_s=0.005)
 
         live = Measurer(goal, MeasuringPlan(), job_of, contextlib.nullcontext)

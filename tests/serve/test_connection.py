@@ -30,7 +30,7 @@ from tritonproof.client.streams import StreamedRequest, converse
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.serve import connection, kinds
 from tritonproof.serve.connection import ServerAccess, grpc_client, wait_while_busy
 from tritonproof.serve.described_model import list_entries, load_and_describe

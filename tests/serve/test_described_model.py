@@ -15,7 +15,7 @@ from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import with_expected
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.described_model import DescribedModel, load_and_describe

@@ -10,14 +10,14 @@ from msgspec import structs
 from tests import sample_records, toy
 from tests.helpers import ROOT, Collect, present
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
+from tritonproof.record import fields, speed
 from tritonproof.reports.speed_text import speed_failures
 from tritonproof.settings.thresholds import Thresholds, read_thresholds
 from tritonproof.spec import Case
 
 CASE = toy.case()
 INT8 = toy.case(precision="int8")
-POINT = LoadPoint("online", 1, 16)
+POINT = speed.LoadPoint("online", 1, 16)
 
 
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
@@ -27,13 +27,13 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     return result
 
 
-def result(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
+def result(p99_ms: fields.Estimate | None = None, **changes: Any) -> speed.PointResult:
     """A load point with this p99 latency."""
     one = sample_records.measured("online", 16, 1000.0, **changes)
     return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})
 
 
-def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
+def budget_ms(parsed: Thresholds, case: Case, point: speed.LoadPoint) -> float | None:
     """The budget of a point's p99 latency."""
     budget = parsed.latency_budget(case, result(point=point))
     return None if budget is None else budget.budget_ms
@@ -56,30 +56,30 @@ def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
 
 def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b0?[12]-*" = 20.5, "b001-*" = 5 }\n')
-    points = (POINT, LoadPoint("offline", 32, 1), LoadPoint("online", 8, 1))
+    points = (POINT, speed.LoadPoint("offline", 32, 1), speed.LoadPoint("online", 8, 1))
     assert [budget_ms(parsed, CASE, point) for point in points] == [5, 20.5, None]
 
 
-OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
+OPEN = fields.Estimate(4.0, 3.9, 4.9, open_above=True)
 
 
 @pytest.mark.parametrize(
     ("p99_ms", "bound_ms", "verdict"),
     [
-        (Estimate(4.0, 3.9, 5.0), None, "passed"),
-        (Estimate(4.9, 4.7, 5.1), None, "inconclusive"),
-        (Estimate(5.2, 5.0, 5.4), None, "inconclusive"),
-        (Estimate(5.4, 5.1, 5.7), None, "failed"),
+        (fields.Estimate(4.0, 3.9, 5.0), None, "passed"),
+        (fields.Estimate(4.9, 4.7, 5.1), None, "inconclusive"),
+        (fields.Estimate(5.2, 5.0, 5.4), None, "inconclusive"),
+        (fields.Estimate(5.4, 5.1, 5.7), None, "failed"),
         (OPEN, None, "inconclusive"),  # the interval is open above, and the p99 is not certified
         (OPEN, 4.9, "passed"),
         (OPEN, 5.2, "inconclusive"),
     ],
 )
 def test_point_verdict_follows_its_budget(
-    tmp_path: Path, p99_ms: Estimate, bound_ms: float | None, verdict: str
+    tmp_path: Path, p99_ms: fields.Estimate, bound_ms: float | None, verdict: str
 ) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
-    certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
+    certified = {"p99": speed.CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
     budget = present(parsed.latency_budget(CASE, result(p99_ms, certified=certified)))
     assert (budget.verdict, budget.source) == (verdict, "agreed")
     assert bool(speed_failures(result(p99_ms, latency_budget=budget))) is (verdict == "failed")

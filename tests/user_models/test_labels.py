@@ -13,7 +13,7 @@ from tests.user_models.written_files import names
 from tritonproof.accuracy.stages import Stages, evaluate_in_process
 from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.reports.correctness_text import ledger_failures, score_text
 from tritonproof.spec import Case, Samples, Tensor
 from tritonproof.user_models.labels import LabelOptions, read_labels

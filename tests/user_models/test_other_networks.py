@@ -12,7 +12,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import profile_of
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
-from tritonproof.record.schema import ConfigVariant
+from tritonproof.record.setup import ConfigVariant
 from tritonproof.serve.launch import serve
 from tritonproof.serve.loading import load_build
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec

@@ -7,7 +7,7 @@ from tritonproof.base.errors import InputError
 BRIEF = """
 from pathlib import Path
 import numpy as np
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.spec import Metric, NetworkModel, Tensor
 {before}
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.helpers import ROOT, pytest_command, run_pytest
-from tritonproof.record import record_files
-from tritonproof.record.schema import Record
+from tritonproof.record import Record, record_files
 
 PAGE = ROOT / "docs" / "model-in-python.md"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"

@@ -14,8 +14,7 @@ from tests.measure.timed_server import write_echoing
 from tests.serve.programs import serve_everybody
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.record import sample_files
-from tritonproof.record.schema import Search
+from tritonproof.record import sample_files, speed
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.serve.loading import load_folder
@@ -126,7 +125,7 @@ def test_ineffective_warm_up_is_found(run: Run) -> None:
     assert min(cold.first_ms) > 1000 > max(cold.later_ms)
 
 
-def found_of(run: Run, model: str) -> Search:
+def found_of(run: Run, model: str) -> speed.Search:
     search = present(publishable(run.record(f"cpu-{model}-asis")).search)
     assert search.verdict == "passed"
     return search

@@ -12,7 +12,7 @@ from tests.classifier import write_network
 from tests.helpers import present
 from tests.serve.programs import serve_everybody
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
-from tritonproof.record import schema
+from tritonproof.record.setup import Deployment, Serving
 from tritonproof.reports.publishable import publishable
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 
@@ -26,7 +26,7 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     assert (accuracy.passed, accuracy.samples) == (True, 190)
     (score,) = accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
-    assert record.serving == schema.Serving("embedded", "2.51.0", "python", "system")
+    assert record.serving == Serving("embedded", "2.51.0", "python", "system")
     points = [sample_records.load_point(*one) for one in (("offline", 1), ("offline", 8), ("online", 4))]
     assert [result.point for result in record.points] == points
 
@@ -54,7 +54,7 @@ def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
     assert by_workers.status == 0, by_workers.text
     left = by_workers.record("cpu-left-onnx-fp32")
     assert len(left.points) == 2
-    assert left.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True), "the options change it"
+    assert left.deployment == Deployment(32, 2, (4, 8), 100, False, True), "the options change it"
     for model in ("left", "right"):
         case = f"cpu-{model}-onnx-fp32"
         assert by_workers.record(case).accuracy is not None
@@ -75,7 +75,7 @@ def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_p
         loaded = [statistics.name for statistics in server.client.get_inference_statistics().model_stats]
         assert loaded == [], "the model is unloaded at the end"
     record = done.record(GIVEN)
-    assert record.serving == schema.Serving("remote", "2.51.0", "python", "none")
+    assert record.serving == Serving("remote", "2.51.0", "python", "none")
     assert record.machine.is_client
     assert record.accuracy is not None
     assert len(record.points) == 2

@@ -12,7 +12,7 @@ from fixtures.outcomes import STATUS
 from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtime_files import RUNTIMES
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.reports.speed_text import comparison_text, search_text
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec

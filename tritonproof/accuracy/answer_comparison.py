@@ -25,7 +25,7 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.requests import Answer
-from tritonproof.record.schema import AnswerComparison, GateResult, WrongAnswer
+from tritonproof.record.correctness import AnswerComparison, GateResult, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2

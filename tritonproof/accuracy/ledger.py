@@ -11,8 +11,8 @@ from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import DEEP_ROUNDING, PRECISIONS, limit_in
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
-from tritonproof.record import sample_files, schema
-from tritonproof.record.schema import Disagreement, Ledger, Limit, Score
+from tritonproof.record import sample_files
+from tritonproof.record.correctness import Disagreement, Ledger, Limit, Score, meets
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, NetworkModel, Samples
 
 ONE_SIDED_95 = 1.645
@@ -112,7 +112,7 @@ def _score(
         before, after = by_stage["framework"], by_stage["served"]
         critical = 0.0 if precision == "fp32" else critical_change(before, after)
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
-        if not schema.meets(metric.better, framework - sign * critical, worst):
+        if not meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
         if rounded > worst:  # as where the framework makes no error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.spec import Case
 
 _Limit = TypeVar("_Limit")

@@ -26,7 +26,7 @@ from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
-from tritonproof.record.schema import Conversion, OutputDifference
+from tritonproof.record.correctness import Conversion, OutputDifference
 from tritonproof.spec import Arrays, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
 
 

@@ -25,7 +25,7 @@ from tritonproof.host.process import (
     output_of,
 )
 from tritonproof.host.scratch import locked_folder, scratch_folder
-from tritonproof.record.schema import Scenario
+from tritonproof.record.setup import Scenario
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
 from tritonproof.user_models.model_repository import read_config

@@ -28,7 +28,7 @@ from tritonproof.base.paths import CONFIG_FILE, PACKAGE
 from tritonproof.build import runtime_files
 from tritonproof.build.configuration import VERSION_FOLDER, config_text, model_config
 from tritonproof.host import locks, machine, scratch
-from tritonproof.record.schema import BuildFacts, Deployment
+from tritonproof.record.setup import BuildFacts, Deployment
 from tritonproof.safe_io.files import data_digest
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
 from tritonproof.build.runtime_files import has_large_tensors, runtime_settings, tf32_setting
-from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
 from tritonproof.spec import Case, Tensor
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from msgspec import structs
 from tritonproof.base.paths import RUNTIMES as RUNTIMES
 from tritonproof.frameworks.gpu_libraries import installed_tensorrt
 from tritonproof.host import machine, nvml, scratch
-from tritonproof.record.schema import Deployment
+from tritonproof.record.setup import Deployment
 from tritonproof.spec import Arrays, Case, Device, Model
 
 _LARGE_BYTES = 4 * 2**20

@@ -15,7 +15,7 @@ import numpy as np
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import InputData
 from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_slices
-from tritonproof.record.schema import ConfigVariant
+from tritonproof.record.setup import ConfigVariant
 from tritonproof.serve.connection import (
     MAX_REFUSAL_CHARS,
     REQUEST_S,

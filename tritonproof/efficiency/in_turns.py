@@ -14,8 +14,9 @@ from tritonproof.measure import estimates, perf_analyzer, stopping
 from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import SLOW_REQUEST_S, LoadJob, RunPass, pass_window_s
 from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record import fields, setup
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Deployment, Estimate, Mark, PointResult, Ratio
+from tritonproof.record.speed import Mark, PointResult
 
 _TURN_S = 0.25
 """The least seconds of a turn in process: about as long as perf_analyzer's shortest pass."""
@@ -42,7 +43,7 @@ class Turns:
     def count(self) -> int:
         return len(self.rates_per_s["served"])
 
-    def mean_per_s(self, side: str) -> Estimate:
+    def mean_per_s(self, side: str) -> fields.Estimate:
         """A side's inferences per second, from two turns on."""
         return estimates.geometric_mean(self.rates_per_s[side])
 
@@ -52,11 +53,11 @@ class Turns:
         served, others = self.rates_per_s["served"], self.rates_per_s.keys() - {"served"}
         return {name: np.divide(served, self.rates_per_s[name]) for name in others}
 
-    def ratio(self, to: str = "in_process") -> Ratio:
+    def ratio(self, to: str = "in_process") -> fields.Ratio:
         """The ratio of served to another side, from two turns on. Its interval is Student's, as there may be
         only three turns: the ranks of `paired_ratio`, which assume no distribution, need MIN_PAIRS."""
         mean = estimates.geometric_mean(self.ratios[to])
-        return Ratio(mean.value, mean.low, mean.high)
+        return fields.Ratio(mean.value, mean.low, mean.high)
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
@@ -124,7 +125,7 @@ def marks_of_turns(turns: Turns, result: PointResult, reference: PointResult | N
     )
 
 
-def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1) -> int:
+def batch_in_process(result: PointResult, deployment: setup.Deployment, gpus: int = 1) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
     requests; online the largest preferred size, else the largest of all, if each GPU has as many requests."""
     point = result.point
@@ -134,7 +135,7 @@ def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1)
     return max(point.batch, min(aim, math.ceil(point.batch * point.concurrency / gpus)))
 
 
-def _change(whose: str, first: PointResult, repeated: Estimate) -> str:
+def _change(whose: str, first: PointResult, repeated: fields.Estimate) -> str:
     """How a point's throughput differs when measured again, perhaps by chance; empty if it hardly does."""
     before_per_s = first.throughput_per_s.value
     text = f"{whose}{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before_per_s)}"

@@ -26,7 +26,7 @@ from tritonproof.host import machine
 from tritonproof.host.process import guarded, how_ended, indented_lines, last_lines, minimal_environment
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.estimates import geometric_mean
-from tritonproof.record.schema import Deployment, Estimate
+from tritonproof.record import fields, setup
 from tritonproof.serve.connection import LOADING_S, REQUEST_S
 from tritonproof.spec import Arrays, Case, Device
 
@@ -103,7 +103,7 @@ class Worker:
 
 def artifact_worker(
     build: CaseBuild,
-    deployment: Deployment,
+    deployment: setup.Deployment,
     samples: Arrays,
     *,
     backend: str = "python",
@@ -171,11 +171,11 @@ def worker_process(
         yield Worker(label, threads, spinning, gpus, process, log, folder, *pipes)
 
 
-def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
+def peak_kind(case: Case, deployment: setup.Deployment) -> PeakKind:
     return PeakKind(case.target.device, arithmetic_precision(case, deployment))
 
 
-def measure_peak_per_s(kind: PeakKind) -> Estimate:
+def measure_peak_per_s(kind: PeakKind) -> fields.Estimate:
     """The machine's peak: operations per second of the fastest product or convolution. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
     is_tf32 = kind.precision == "tf32"

@@ -10,7 +10,7 @@ from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, LoadedAs, ServedModel
-from tritonproof.record.schema import AnswerComparison, GateResult
+from tritonproof.record.correctness import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Samples
 

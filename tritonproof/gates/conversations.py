@@ -11,7 +11,7 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
 from tritonproof.client.streams import StreamedAnswers, StreamedRequest, converse, sequence_of
 from tritonproof.gates.declared import fault_in
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 

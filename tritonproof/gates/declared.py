@@ -11,7 +11,7 @@ from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.client.input_data import remaining_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import GateContext, rows_of
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.serve.messages import response_outputs
 from tritonproof.spec import Arrays, fits
 

@@ -18,7 +18,7 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import GateContext, wrong_text
 from tritonproof.host import locks
-from tritonproof.record.schema import GateResult
+from tritonproof.record.correctness import GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import read_bytes, readable
 from tritonproof.serve.messages import content_size_bytes, raw_content

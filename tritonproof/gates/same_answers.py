@@ -13,7 +13,7 @@ from tritonproof.accuracy.outputs import Spread, inferred_precision
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import GateContext, SingleAnswers, gate_finding
-from tritonproof.record.schema import AnswerComparison, GateResult
+from tritonproof.record.correctness import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays
 

@@ -14,7 +14,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
 from tritonproof.gates.context import GateContext, wrong_text
-from tritonproof.record.schema import AnswerComparison, GateResult
+from tritonproof.record.correctness import AnswerComparison, GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error_type
 from tritonproof.serve.messages import raw_content, read_output

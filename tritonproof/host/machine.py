@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tritonproof.host import nvml
 from tritonproof.host.nvml import InstalledGpu
-from tritonproof.record.schema import Machine
+from tritonproof.record.setup import Machine
 from tritonproof.spec import Device
 
 _STAMPED = (

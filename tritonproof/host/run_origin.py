@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.host.machine import gpus
 from tritonproof.host.process import ProgramError, run_program
-from tritonproof.record.schema import Origin
+from tritonproof.record.setup import Origin
 
 RUN_VARIABLE = "TRITONPROOF_RUN"
 """The variable with the id of a run of several processes or machines; without it, each process makes one."""

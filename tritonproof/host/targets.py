@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tritonproof.base.errors import InputError
 from tritonproof.host.machine import VISIBLE_GPUS, gpu_names
 from tritonproof.host.nvml import InstalledGpu, installed_gpus
-from tritonproof.record import schema
+from tritonproof.record.setup import REMOTE
 from tritonproof.spec import Target
 
 CPU = Target("cpu", "a CPU", "cpu")
@@ -33,7 +33,7 @@ seventh of an A100's multiprocessors, and is compared with no other."""
 OTHER_GPU = Target("gpu", "another NVIDIA GPU", "cuda", r"", None)
 """A GPU with none of the names above."""
 
-REMOTE_SERVER = Target(schema.REMOTE, "a server elsewhere", "cpu")
+REMOTE_SERVER = Target(REMOTE, "a server elsewhere", "cpu")
 """The device of somebody else's server, unless the user names it; what this machine converts is for a CPU."""
 
 EVERY_TARGET = (*TARGETS, MIG, OTHER_GPU, REMOTE_SERVER)

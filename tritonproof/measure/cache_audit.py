@@ -15,7 +15,7 @@ from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.marks import marks_where
 from tritonproof.measure.passes import SLOW_REQUEST_S, LoadJob
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
-from tritonproof.record.schema import Mark, PointResult, Ratio
+from tritonproof.record import fields, speed
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
@@ -31,7 +31,7 @@ _ELEMENTS = 3
 """How many elements are taken from another sample: two requests hardly ever draw all the same."""
 
 
-def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
+def audit_cache(job: LoadJob, result: speed.PointResult) -> speed.PointResult:
     """Compare a point's repeated requests with new ones (MLPerf's TEST04); returns its marked result."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
@@ -40,7 +40,7 @@ def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
     return structs.replace(result, repeated_speed=ratio, marks=marks)
 
 
-def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
+def _repeated_speed(job: LoadJob, result: speed.PointResult) -> fields.Ratio | None:
     """The speed of requests that repeat one sample over the speed of requests never sent before, at a
     measured point in a closed loop; None if requests are too slow, or too few samples differ."""
     served, point = job.served, job.point
@@ -71,7 +71,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     return paired_ratio(speeds[0], speeds[1])
 
 
-def marks_of_cache(result: PointResult, ratio: Ratio | None) -> list[Mark]:
+def marks_of_cache(result: speed.PointResult, ratio: fields.Ratio | None) -> list[speed.Mark]:
     """A mark if a repeated sample is faster by more than the point's own interval."""
     if ratio is None:
         return []

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
-from tritonproof.record.schema import CalledModel
+from tritonproof.record.speed import CalledModel
 from tritonproof.serve.server import Server
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, CertifiedPercentile, Estimate
+from tritonproof.record import fields, speed
 
 PERCENTILES = (50, 90, 95, 99)
 CERTIFIABLE = (99.0, 99.9)
@@ -68,17 +68,17 @@ def pooled_ms(parts: Sequence[SteadyPart]) -> np.ndarray:
 
 def estimate(
     parts: Sequence[SteadyPart], statistic: Callable[[Sequence[SteadyPart]], float], scale: float = 1.0
-) -> Estimate:
+) -> fields.Estimate:
     """A ratio or mean of all passes together, with an interval from its variation between passes. Requests of
     a pass share its luck (clock, caches, neighbours), so that not requests but passes are the independent
     observations (Kalibera and Jones, 2013). Needs two passes."""
     value = statistic(parts)
     without_each = [statistic([p for j, p in enumerate(parts) if j != i]) for i in range(len(parts))]
     half = _standard_error(np.array(without_each)) * students_t(len(parts) - 1)
-    return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
+    return fields.Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
 
 
-def percentile_estimate(parts: Sequence[SteadyPart], percent: float) -> Estimate:
+def percentile_estimate(parts: Sequence[SteadyPart], percent: float) -> fields.Estimate:
     """A percentile of all latencies together, in milliseconds, with its interval. Needs two passes.
 
     Requests in flight together are slow together, so of 300 latencies as few as 40 may be independent: as
@@ -90,12 +90,12 @@ def percentile_estimate(parts: Sequence[SteadyPart], percent: float) -> Estimate
     latencies_ms, share = pooled_ms(parts), percent / 100
     value = float(np.percentile(latencies_ms, percent))
     independent = _independent(parts, value, share)
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - fields.CONFIDENCE) / 2
     is_open = share ** min(independent, len(latencies_ms)) > tail
-    low = _order_level(independent, share, CONFIDENCE if is_open else 1 - tail)
+    low = _order_level(independent, share, fields.CONFIDENCE if is_open else 1 - tail)
     high = 1.0 if is_open else 1 - _order_level(independent, 1 - share, 1 - tail)
     low_ms, high_ms = np.percentile(latencies_ms, [100 * low, 100 * high]).tolist()
-    return Estimate(value, low_ms, high_ms, open_above=is_open)
+    return fields.Estimate(value, low_ms, high_ms, open_above=is_open)
 
 
 def _independent(parts: Sequence[SteadyPart], value_ms: float, share: float) -> float:
@@ -129,24 +129,24 @@ def students_t(degrees_of_freedom: int) -> float:
     """How many standard errors the interval reaches to each side, by Student's distribution."""
     from scipy import stats
 
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees_of_freedom))
+    return float(stats.t.ppf((1 + fields.CONFIDENCE) / 2, degrees_of_freedom))
 
 
-def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
+def geometric_mean(values: Sequence[float] | np.ndarray) -> fields.Estimate:
     """The geometric mean of positive figures, with Student's interval of their logarithms, as of ratios."""
     logs = np.log(values)
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
     half = students_t(len(logs) - 1) * error
     middle = float(logs.mean())
-    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    return fields.Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def relative_half_width(interval: Estimate) -> float:
+def relative_half_width(interval: fields.Estimate) -> float:
     """Half the width of an interval, as a fraction of its value."""
     return (interval.high - interval.low) / 2 / interval.value
 
 
-def latency_estimates(parts: Sequence[SteadyPart]) -> dict[str, Estimate]:
+def latency_estimates(parts: Sequence[SteadyPart]) -> dict[str, fields.Estimate]:
     """The estimates of avg, p50, p90, p95 and p99, in milliseconds, by these names."""
     percentiles = {f"p{percent}": percentile_estimate(parts, percent) for percent in PERCENTILES}
     return {"avg": estimate(parts, mean_latency_ms)} | percentiles
@@ -170,20 +170,20 @@ def slower_allowed(requests: int, percent: float) -> int:
     from scipy import stats
 
     # The quantile is the first number that is not rarer than this.
-    return int(stats.binom.ppf(1 - CERTIFIED_CONFIDENCE, requests, 1 - percent / 100)) - 1
+    return int(stats.binom.ppf(1 - speed.CERTIFIED_CONFIDENCE, requests, 1 - percent / 100)) - 1
 
 
-def certified(latencies_ms: np.ndarray, percent: float) -> CertifiedPercentile:
+def certified(latencies_ms: np.ndarray, percent: float) -> speed.CertifiedPercentile:
     """A percentile's certified bound from these latencies, [requests], or how many more requests it needs."""
     count = len(latencies_ms)
     value_ms = float(np.percentile(latencies_ms, percent))
     missing = max(0, requests_needed(percent) - count)
     if missing:
-        return CertifiedPercentile(value_ms, None, count, missing)
+        return speed.CertifiedPercentile(value_ms, None, count, missing)
     # LoadGen disregards one slow request fewer than it allows.
     index = count - slower_allowed(count, percent)
     bound_ms = float(np.partition(latencies_ms, index)[index])
-    return CertifiedPercentile(value_ms, bound_ms, count, 0)
+    return speed.CertifiedPercentile(value_ms, bound_ms, count, 0)
 
 
 _MIN_ANSWERED = 0.95

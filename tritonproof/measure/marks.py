@@ -7,9 +7,9 @@ from tritonproof.measure import estimates, point_state, stopping
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record import schema
+from tritonproof.record.fields import Estimate
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
-from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult
+from tritonproof.record.speed import MARKS, CpuUse, Mark, PointResult
 
 # By Little's law a share of the latency is a share of the requests in flight. Of the 16 online points in the
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
@@ -39,7 +39,7 @@ _SHOWN = 120
 def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
     """The marks of a point, from triples of a code, whether it applies, and a detail to add to the text."""
     return [
-        Mark(code, f"{schema.MARKS[code]}: {detail}" if detail else schema.MARKS[code])
+        Mark(code, f"{MARKS[code]}: {detail}" if detail else MARKS[code])
         for code, applies, detail in possible
         if applies
     ]

@@ -12,7 +12,8 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host.processor_use import CpuTime, GpuStretch
-from tritonproof.record.schema import AnswerComparison, LoadPoint
+from tritonproof.record.correctness import AnswerComparison
+from tritonproof.record.speed import LoadPoint
 
 WINDOWS = 3
 """Windows of a pass, perf_analyzer's least number: it judges stability over three."""
@@ -75,7 +76,7 @@ class Pass:
     under_load_s: float
     """Seconds from the first request to the last answer."""
     components_us: Mapping[str, float]
-    """The mean microseconds of a request in each of tritonproof.record.schema.COMPONENTS."""
+    """The mean microseconds of a request in each of tritonproof.record.speed.COMPONENTS."""
     cpu: CpuTime
     gpu: GpuStretch | None
     """What the server's GPU did during the windows; None if unknown."""

@@ -16,7 +16,7 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.host.process import PROXIES, minimal_environment
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.measure.passes import WINDOWS, LoadJob
-from tritonproof.record.schema import COMPONENTS, LoadPoint
+from tritonproof.record.speed import COMPONENTS, LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.server import Server

@@ -15,23 +15,22 @@ from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record import schema
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassSummary, PointResult
+from tritonproof.record import fields, speed
 
 
 def point_results(
     states: Sequence[PointState], plan: MeasuringPlan
-) -> dict[LoadPoint, PointResult | ProofError]:
+) -> dict[speed.LoadPoint, speed.PointResult | ProofError]:
     """The result of each point, or why it has none. Comparisons with a baseline are judged together."""
     results = {state.point: state.error or point_result(state, plan) for state in states}
-    measured = {point: result for point, result in results.items() if isinstance(result, PointResult)}
+    measured = {point: result for point, result in results.items() if isinstance(result, speed.PointResult)}
     compared = {point: result.comparison for point, result in measured.items() if result.comparison}
     for point, judged in zip(compared, slowdown.with_verdicts([*compared.values()]), strict=True):
         results[point] = structs.replace(measured[point], comparison=judged)
     return results
 
 
-def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
+def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> speed.PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     current, point = state.current, state.point
     passes, parts, answers = current.passes, state.steady_parts, current.answers_under_load
@@ -39,13 +38,13 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     latencies_ms = estimates.pooled_ms(parts)
     throughput_per_s = estimates.estimate(parts, estimates.requests_per_s, scale=point.batch)
     slips_ms = [part.slips_ms for part in parts if part.slips_ms is not None]
-    result = PointResult(
+    result = speed.PointResult(
         point=point,
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
         components_ms=components(passes, latency_ms["avg"]),
         passes=tuple(
-            PassSummary(
+            speed.PassSummary(
                 requests=len(part.latencies_ms),
                 duration_s=round(part.duration_s, 6),
                 throughput_per_s=part.completed / part.duration_s * point.batch,
@@ -68,26 +67,26 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 
 
-def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]:
+def components(passes: Sequence[Pass], average_ms: fields.Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided into components as perf_analyzer divides it. Its own means
     serve only as shares, since they include the start-up, which the average latency does not."""
     weights = [len(one_pass.all_latencies_ms) for one_pass in passes]
     means_us = {
         name: float(np.average([one_pass.components_us[name] for one_pass in passes], weights=weights))
-        for name in schema.COMPONENTS
+        for name in speed.COMPONENTS
     }
     scale = average_ms.value / sum(means_us.values())
     return {name: mean_us * scale for name, mean_us in means_us.items()}
 
 
-def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
+def cpu_use(times: Sequence[CpuTime], cores: int) -> speed.CpuUse:
     """The mean use of the cores over several stretches of time."""
     elapsed_s = sum(stretch.elapsed_s for stretch in times)
     load_generator = sum(stretch.children_s for stretch in times) / elapsed_s
     measured = [stretch.server_s for stretch in times if stretch.server_s is not None]
     server = sum(measured) / elapsed_s if len(measured) == len(times) else None
     busy = sum(stretch.busy_s for stretch in times) / elapsed_s
-    return CpuUse(
+    return speed.CpuUse(
         cores,
         load_generator=round(load_generator, 3),
         server=None if server is None else round(server, 3),
@@ -96,7 +95,7 @@ def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
     )
 
 
-def gpu_use(stretches: Sequence[GpuStretch], throughput_per_s: float) -> GpuUse | None:
+def gpu_use(stretches: Sequence[GpuStretch], throughput_per_s: float) -> speed.GpuUse | None:
     """The use of the GPUs over several stretches of time, if there are any: energy and power of all GPUs, the
     sum of the server's peak memory on each, mean utilisation and clock."""
     if not stretches:
@@ -110,7 +109,7 @@ def gpu_use(stretches: Sequence[GpuStretch], throughput_per_s: float) -> GpuUse 
         [reading.memory_mib for reading in of_gpu if reading.memory_mib is not None]
         for of_gpu in processor_use.by_gpu(readings)
     ]
-    return GpuUse(
+    return speed.GpuUse(
         utilisation=_mean([reading.utilisation for reading in readings]),
         memory_mib=sum(map(max, used_mib)) if used_mib and all(used_mib) else None,
         power_w=power_w,

@@ -10,7 +10,8 @@ from tritonproof.measure import estimates, slowdown
 from tritonproof.measure.passes import LATENCIES_PER_WINDOW, LoadJob, Pass, SteadyPart
 from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
-from tritonproof.record.schema import AnswerComparison, Estimate, LoadPoint, SpeedComparison
+from tritonproof.record import correctness, fields
+from tritonproof.record.speed import LoadPoint, SpeedComparison
 from tritonproof.serve.server import Server
 
 
@@ -25,7 +26,7 @@ class Side:
     """The passes since the model was loaded that only warmed it up."""
     failed_attempts: tuple[str, ...] = ()
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
-    answers_under_load: tuple[AnswerComparison, ...] = ()
+    answers_under_load: tuple[correctness.AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
 
 
@@ -111,7 +112,7 @@ def warm_up_s(side: Side) -> float:
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 
 
-def main_estimate(state: PointState) -> Estimate:
+def main_estimate(state: PointState) -> fields.Estimate:
     """The estimate for the interval target: inferences per second, or at a rate the mean latency in ms."""
     if state.point.is_at_rate:
         return estimates.estimate(state.steady_parts, estimates.mean_latency_ms)

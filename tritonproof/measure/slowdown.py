@@ -7,7 +7,8 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
-from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
+from tritonproof.record.fields import Ratio, Verdict
+from tritonproof.record.speed import SpeedComparison
 
 FIRST_LOOK = 8
 """Pairs before the first look at whether to stop: ranks of fewer than seven give no 98 % interval."""

@@ -27,9 +27,9 @@ from tritonproof.measure.passes import LoadJob, RunPass, pass_window_s, warm_up_
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio
-from tritonproof.record import schema
+from tritonproof.record import RESOURCE_UNITS, Growth, Soak, correctness, speed
+from tritonproof.record.fields import Ratio, Slope, Verdict
 from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict
 from tritonproof.spec import OnProgress
 
 Per = Literal["request", "loading"]
@@ -54,7 +54,7 @@ class SoakedPoint:
     """How many requests it had answered after each pass."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    answers_under_load: Sequence[schema.AnswerComparison]
+    answers_under_load: Sequence[correctness.AnswerComparison]
     failed_attempt_count: int
     """How many attempts at passes were repeated."""
     duration_s: float
@@ -124,7 +124,7 @@ def reload_repeatedly(
 
 
 def soak_entry(
-    point: LoadPoint,
+    point: speed.LoadPoint,
     under_load: SoakedPoint,
     loadings: Sequence[Usage],
     not_watched: Sequence[str] = (),
@@ -227,7 +227,7 @@ def growths(used: Sequence[Usage], counts: Sequence[float], per: Per, heaps: int
 
 def _growth(name: str, per: Per, used: np.ndarray, counts: np.ndarray, heaps: int) -> Growth:
     unit, begin = RESOURCE_UNITS[name], int(len(used) * _WARM_UP[per])
-    heaps = heaps if name in schema.PROCESS_MEMORY else 0
+    heaps = heaps if name in speed.PROCESS_MEMORY else 0
     are_too_few = len(used) - heaps <= min(_STEPS)
     begin = begin if are_too_few else max(begin, heaps)
     counted = int(counts[-1] - counts[begin])

@@ -10,7 +10,7 @@ from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.passes import SLOW_REQUEST_S, SteadyPart
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
-from tritonproof.record.schema import Estimate
+from tritonproof.record.fields import Estimate
 
 FEW_REQUESTS = 100
 """Of fewer requests, less than one lies above the p99."""

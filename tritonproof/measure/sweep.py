@@ -14,7 +14,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.quantities import COUNT, HALF_WIDTH
-from tritonproof.record.schema import PointResult
+from tritonproof.record.speed import PointResult
 from tritonproof.spec import OnProgress
 
 Save = Callable[[Sequence[PointResult]], object]

@@ -19,7 +19,7 @@ from tritonproof.client import requests
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.speed import LoadPoint
 from tritonproof.serve.messages import content_size_bytes, raw_content
 from tritonproof.spec import Arrays, Tensor
 

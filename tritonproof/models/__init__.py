@@ -16,7 +16,7 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.safe_io.files import check_fields, modules_in
 from tritonproof.spec import Format, Framework, NetworkModel, Precision, ServingProfile, Tolerance
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
+from tritonproof.record import correctness, setup
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Deployment, Limit
 from tritonproof.spec import Arrays, FrameworkModel, Metric, NetworkModel, Samples, ServingProfile, Split
 
 
@@ -69,10 +69,10 @@ MICRO_ON_CPU = ServingProfile.batching(8, (1, 8), (8,), preferred=(8,), max_queu
 """The load points of most micro sizes on CPUs."""
 
 
-def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
+def published_deployment(max_batch_size: int, instances: int = 1) -> setup.Deployment:
     """The settings of a published deployment, whose preferred batches are the largest and half of it."""
     preferred = (max_batch_size // 2, max_batch_size)
-    return Deployment(max_batch_size, instances, preferred, 1, cuda_graphs=False, warmup=True)
+    return setup.Deployment(max_batch_size, instances, preferred, 1, cuda_graphs=False, warmup=True)
 
 
 def full_size_profiles(
@@ -128,7 +128,7 @@ def shown_classes(
     return [picture("Image", pixels), *texts]
 
 
-def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
+def top_1(floor: correctness.Limit, precisions: tuple[str, ...]) -> Metric:
     """The fraction of images whose predicted class is their label."""
     return Metric(
         "top-1",
@@ -137,7 +137,7 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
     )
 
 
-def resnet50_profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
+def resnet50_profiles(deployment: setup.Deployment, published: str) -> Mapping[str, ServingProfile]:
     """ResNet50's profiles at full size: NVIDIA's deployment and format on GPUs, other ones on CPUs."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
     return full_size_profiles(

@@ -20,8 +20,8 @@ from tritonproof.data import brats
 from tritonproof.data.brats import CLASSES, MODALITIES
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
+from tritonproof.record.correctness import Limit
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor, Tolerance
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tritonproof.data import images
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
+from tritonproof.record.correctness import Limit
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples, ServingProfile, Tensor
 
 if TYPE_CHECKING:

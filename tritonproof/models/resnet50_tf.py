@@ -17,8 +17,8 @@ from tritonproof.data import images
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, read_checkpoint
 from tritonproof.models import _shared
+from tritonproof.record.correctness import Limit
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, FrameworkModel, NetworkModel, Samples, ServingProfile, Split, Tensor
 
 if TYPE_CHECKING:

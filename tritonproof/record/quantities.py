@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from tritonproof.record.schema import Better, Estimate, Ratio
+from tritonproof.record.fields import Better, Estimate, Ratio
 
 DigitsRule = Callable[[float, int], str]
 """Takes a value and a number of extra digits; returns a format specification of Python."""
@@ -157,7 +157,7 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
 }
-"""A server's growth, by the unit of the resource and by what it grows with: see `schema.Growth`."""
+"""A server's growth, by the unit of the resource and by what it grows with: see `record.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")
@@ -176,5 +176,5 @@ RELATIVE_ERROR = Quantity("", significant(2), "lower")
 P_VALUE = Quantity("", significant(2))
 
 METRICS: Mapping[Better, Quantity] = {"higher": SCORE, "lower": ERROR}
-"""A metric of the task, by its direction: see `tritonproof.record.schema.Score.better`."""
+"""A metric of the task, by its direction: see `tritonproof.record.correctness.Score.better`."""
 METRIC_CHANGES: Mapping[Better, Quantity] = {"higher": SCORE_CHANGE, "lower": ERROR_CHANGE}

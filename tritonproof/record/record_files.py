@@ -16,8 +16,8 @@ from tritonproof.base import disk
 from tritonproof.base.commands import os_error_text
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
-from tritonproof.record import schema
-from tritonproof.record.schema import MAX_NUMBER, MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
+from tritonproof.record import Record, StepFailure, correctness, setup, speed
+from tritonproof.record.fields import MAX_NUMBER, MAX_TEXT_CHARS, Estimate, Slope, Struct
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -37,7 +37,7 @@ class RecordError(Exception):
     """A record file that cannot be used; the message names the file, the key and the fix."""
 
 
-def record_path(case: CaseKey, results_folder: Path) -> Path:
+def record_path(case: setup.CaseKey, results_folder: Path) -> Path:
     return results_folder / case.target / f"{case!s}.json"
 
 
@@ -140,7 +140,7 @@ def is_record(path: Path) -> bool:
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
 
 
-def machine_digest(machine: Machine) -> str:
+def machine_digest(machine: setup.Machine) -> str:
     """Eight hexadecimal digits that identify a machine by its stamp."""
     stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
@@ -156,18 +156,18 @@ def without_names(part: Any) -> Any:
             for gate in part.gates
         ]
         part = structs.replace(part, gates=tuple(gates))
-    if isinstance(part, schema.BaselineComparison | schema.SpeedComparison):
+    if isinstance(part, speed.BaselineComparison | speed.SpeedComparison):
         is_commit = re.fullmatch(r"(.+ \()?[0-9a-f]{7}\)?", part.baseline_name)
         part = part if is_commit else structs.replace(part, baseline_name="the baseline")
-    if isinstance(part, schema.BaselineComparison):
+    if isinstance(part, speed.BaselineComparison):
         part = structs.replace(part, warnings=("the text is left out",) * len(part.warnings))
-    if isinstance(part, schema.AnswerComparison) and part.expected_from.startswith("by "):
+    if isinstance(part, correctness.AnswerComparison) and part.expected_from.startswith("by "):
         part = structs.replace(part, expected_from="by the baseline")
-    if isinstance(part, schema.StepFailure):
+    if isinstance(part, StepFailure):
         part = structs.replace(part, message="the reason is left out")
-    if isinstance(part, Machine):
+    if isinstance(part, setup.Machine):
         return structs.replace(part, gpu_uuids=())
-    if isinstance(part, Origin):
+    if isinstance(part, setup.Origin):
         return structs.replace(part, host="", gpu_uuids=())
     if isinstance(part, tuple):
         return tuple(map(without_names, part))
@@ -196,15 +196,15 @@ def _problems(record: Record) -> _Problems:
     if warmup is not None and not 0 < len(warmup.first_ms) == len(warmup.later_ms):
         yield "model_warmup", "each loading has a first_ms and a later_ms"
     for key, part in _parts(record, ""):
-        if isinstance(part, schema.Estimate):
+        if isinstance(part, Estimate):
             yield from _estimate_problems(part, key)
-        elif isinstance(part, schema.Ledger) and part.scores and part.samples < 1:
+        elif isinstance(part, correctness.Ledger) and part.scores and part.samples < 1:
             yield f"{key}.samples", "there are scores, and none of a sample"
-        elif isinstance(part, schema.LoadPoint):
+        elif isinstance(part, speed.LoadPoint):
             if len({part.concurrency == 0, part.is_at_rate, part.arrivals is not None}) > 1:
                 what = "a load point has either requests in flight, or a rate and its arrivals"
                 yield f"{key}.arrivals", what
-        elif isinstance(part, schema.PointResult):
+        elif isinstance(part, speed.PointResult):
             yield from _point_problems(part, key)
 
 
@@ -223,20 +223,20 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
             yield from _parts(member, f"{key}{suffix}")
 
 
-def _point_problems(result: schema.PointResult, key: str) -> _Problems:
+def _point_problems(result: speed.PointResult, key: str) -> _Problems:
     if not {"avg", "p99"} <= result.latency_ms.keys():
         yield f"{key}.latency_ms", "avg or p99 is missing"
     if any("avg" not in one_pass.latency_ms for one_pass in result.passes):
         yield f"{key}.passes", "a latency_ms has no avg"
-    if result.components_ms and not result.components_ms.keys() >= {*schema.COMPONENTS}:
+    if result.components_ms and not result.components_ms.keys() >= {*speed.COMPONENTS}:
         yield f"{key}.components_ms", "one is missing"
     if result.latency_budget is not None and result.latency_budget.percentile not in result.latency_ms:
         yield f"{key}.latency_budget.percentile", "the load point has no latency of that name"
 
 
-def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
+def _estimate_problems(estimate: Estimate, key: str) -> _Problems:
     slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
     if not estimate.low - slack <= estimate.value <= estimate.high + slack:
         yield key, "the value is not in its interval"
-    if estimate.value < 1 / MAX_NUMBER and not isinstance(estimate, schema.Slope):
+    if estimate.value < 1 / MAX_NUMBER and not isinstance(estimate, Slope):
         yield key, f"no speed, latency or ratio is below {1 / MAX_NUMBER:g}"

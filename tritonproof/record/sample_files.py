@@ -8,45 +8,44 @@ from typing import Literal
 import msgspec
 
 from tritonproof.base import disk
-from tritonproof.record import record_files
-from tritonproof.record.schema import ByName, CaseKey, LongText, Number, Record, Struct, Text
+from tritonproof.record import Record, fields, record_files, setup
 
 STAGES = ("framework", "converted", "served")
 
 
-class SamplePart(Struct, frozen=True):
+class SamplePart(fields.Struct, frozen=True):
     """A part of a sample's picture or text."""
 
     kind: Literal["image", "text"]
-    title: Text
-    content: LongText
+    title: fields.Text
+    content: fields.LongText
     """Plain text, or a PNG in base64."""
 
 
-class Sample(Struct, frozen=True):
+class Sample(fields.Struct, frozen=True):
     """One of the worst samples."""
 
-    id: Text
-    why: Text
+    id: fields.Text
+    why: fields.Text
     """The fault, in a few words."""
     parts: tuple[SamplePart, ...]
 
 
-class SampleScores(Struct, frozen=True):
+class SampleScores(fields.Struct, frozen=True):
     """The file beside a record: the score of every sample after each stage, and the worst samples."""
 
-    case: CaseKey
-    digest: Text
+    case: setup.CaseKey
+    digest: fields.Text
     """The digest of the build; the scores of another build say nothing about the record."""
-    ids: tuple[Text, ...]
-    scores: ByName[ByName[tuple[Number, ...]]]
+    ids: tuple[fields.Text, ...]
+    scores: fields.ByName[fields.ByName[tuple[fields.Number, ...]]]
     """The score of each sample, in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: tuple[Sample, ...]
     """The samples to show: those lost between stages, then those decided differently, then of low scores."""
     schema: Literal[1] = 1
 
 
-def samples_path(case: CaseKey, results_folder: Path) -> Path:
+def samples_path(case: setup.CaseKey, results_folder: Path) -> Path:
     """The path of the samples of the case's ledger, beside its record."""
     return record_files.record_path(case, results_folder).with_suffix(record_files.SAMPLES_SUFFIX)
 

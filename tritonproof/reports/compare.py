@@ -12,9 +12,8 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, no_case
 from tritonproof.base.errors import InputError
-from tritonproof.record import record_files, sample_files, schema
+from tritonproof.record import Record, correctness, fields, record_files, sample_files, speed
 from tritonproof.record.sample_files import SampleScores
-from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
 from tritonproof.reports.correctness_text import unmeasured_text
 from tritonproof.reports.phrases import first_of, setting_text
 from tritonproof.reports.publishable import Publishable, publishable
@@ -66,9 +65,9 @@ class SettingChange(NamedTuple):
 class PointChange:
     """One load point that both records measured."""
 
-    before: PointResult
-    after: PointResult
-    ratio: schema.Ratio | None
+    before: speed.PointResult
+    after: speed.PointResult
+    ratio: fields.Ratio | None
     """Speed after over speed before (at a rate, of inverse mean latencies); None with too few passes."""
     outcome: Outcome = "unclear"
     """better: significantly faster among all points of both; worse: significantly slower than allowed."""
@@ -97,9 +96,9 @@ class ScoreChange(NamedTuple):
     """One metric of the served model; a score is None if the record lacks the metric."""
 
     metric: str
-    better: schema.Better
-    before: Score | None
-    after: Score | None
+    better: fields.Better
+    before: correctness.Score | None
+    after: correctness.Score | None
     pairs: PairedScores | str
     """The comparison sample by sample, or why there is none."""
 
@@ -110,7 +109,7 @@ class ScoreChange(NamedTuple):
             return ""
         if self.after is None:
             return "has a score before alone"
-        if schema.meets(self.better, self.after.served, self.before.served):
+        if correctness.meets(self.better, self.after.served, self.before.served):
             return ""
         if isinstance(self.pairs, str):
             return f"is worse, and not paired by sample: {self.pairs}"
@@ -129,8 +128,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; none if either record may show no speed."""
-    only_before: Sequence[LoadPoint]
-    only_after: Sequence[LoadPoint]
+    only_before: Sequence[speed.LoadPoint]
+    only_after: Sequence[speed.LoadPoint]
 
 
 def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> list[CaseChange]:
@@ -212,13 +211,13 @@ def _setup(record: Record) -> Mapping[str, str]:
     }
 
 
-def _point_change(before: PointResult, after: PointResult) -> PointChange:
+def _point_change(before: speed.PointResult, after: speed.PointResult) -> PointChange:
     has_variation = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
     ratio = ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_variation else None
     return PointChange(before, after, ratio)
 
 
-def _speeds(result: PointResult) -> list[float]:
+def _speeds(result: speed.PointResult) -> list[float]:
     return [
         ratios.speed_of_pass(each.throughput_per_s, each.latency_ms["avg"], at_rate=result.point.is_at_rate)
         for each in result.passes
@@ -290,7 +289,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        outcome=outcome if p_value < 1 - CONFIDENCE else "unclear",
+        outcome=outcome if p_value < 1 - fields.CONFIDENCE else "unclear",
     )
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from tritonproof.record import schema
+from tritonproof.record import Record, correctness, speed
 from tritonproof.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
 
-def score_text(score: schema.Score) -> str:
+def score_text(score: correctness.Score) -> str:
     """Scores by stage: `top-1 97.8 % served (floor 95.9 %), 97.9 % converted, 97.9 % framework`."""
     limit = f" ({tightest_text(score)})" if score.limits else ""
     stages = {f"served{limit}": score.served, "converted": score.converted, "framework": score.framework}
@@ -14,12 +14,12 @@ def score_text(score: schema.Score) -> str:
     return f"{score.metric} {', '.join(texts)}"
 
 
-def ledger_failures(ledger: schema.Ledger) -> list[str]:
+def ledger_failures(ledger: correctness.Ledger) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in ledger.scores:
         limit = score.tightest_limit  # missed if any limit is
-        if limit is not None and not schema.meets(score.better, score.served, limit.value):
+        if limit is not None and not correctness.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             side = "below its floor" if score.better == "higher" else "above its ceiling"
             failures.append(f"served {score.metric} {served} is {side} of {value} ({limit.source})")
@@ -34,7 +34,7 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
     return failures
 
 
-def accuracy_sentence(record: schema.Record) -> str:
+def accuracy_sentence(record: Record) -> str:
     """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or record.main_score is None:
@@ -51,14 +51,14 @@ def accuracy_sentence(record: schema.Record) -> str:
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
 
-def tightest_text(score: schema.Score) -> str:
+def tightest_text(score: correctness.Score) -> str:
     """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
     limit = score.tightest_limit
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
-def missing_score(record: schema.Record) -> str:
+def missing_score(record: Record) -> str:
     """The words in place of a missing score."""
     if any(failure.field == "accuracy" for failure in record.failures):
         return "failed"
@@ -67,13 +67,13 @@ def missing_score(record: schema.Record) -> str:
     return "random weights" if record.build.has_random_weights else "not measured"
 
 
-def no_score_text(record: schema.Record) -> str:
+def no_score_text(record: Record) -> str:
     """The words in place of a missing score in a sentence, with the reason if the record has it."""
     reason = f": {record.why_no_score.strip().rstrip('.')}" if record.why_no_score else ""
     return missing_score(record) + reason
 
 
-def failed_steps(record: schema.Record, *, hiding: bool) -> list[str]:
+def failed_steps(record: Record, *, hiding: bool) -> list[str]:
     """The steps that failed before they had a result, either those that prove the case or the others, as
     parts of a sentence: `batches, reload failed: Triton has ended`."""
     steps: dict[str, dict[str, None]] = {}
@@ -83,13 +83,13 @@ def failed_steps(record: schema.Record, *, hiding: bool) -> list[str]:
     return [f"{', '.join(names)} failed: {message}" for message, names in steps.items()]
 
 
-def unmeasured_text(record: schema.Record) -> str:
+def unmeasured_text(record: Record) -> str:
     """A sentence on what failed to be measured of a case whose proofs did not fail; empty if nothing did."""
     failed = [] if failed_steps(record, hiding=True) else failed_steps(record, hiding=False)
     return f"Not all was measured: {', and '.join(failed)}." if failed else ""
 
 
-def conversion_failure(conversion: schema.Conversion) -> str | None:
+def conversion_failure(conversion: correctness.Conversion) -> str | None:
     """How far the converted model is from the framework; None if it is near enough."""
     if conversion.passed:
         return None
@@ -104,7 +104,7 @@ def conversion_failure(conversion: schema.Conversion) -> str | None:
     return f"{sentence} ({conversion_text(conversion)}{''.join(outputs)})"
 
 
-def conversion_text(conversion: schema.Conversion) -> str:
+def conversion_text(conversion: correctness.Conversion) -> str:
     """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
@@ -125,7 +125,7 @@ def _with_limit(quantity: Quantity, value: float, limit: float | None, suffix: s
     return f"{shown}{suffix}" + ("" if limit is None else f", limit {shown_limit}")
 
 
-def _output_failure(output: schema.OutputDifference) -> str:
+def _output_failure(output: correctness.OutputDifference) -> str:
     if output.kind == "differing":
         text = _with_limit(AGREEMENT, output.mean, output.mean_limit, " of its integers differ")
         if output.largest > output.largest_limit:
@@ -144,11 +144,11 @@ def _output_failure(output: schema.OutputDifference) -> str:
     return f"{text}; worst in {worst}; {output.source}" if output.sample else f"{text}; {output.source}"
 
 
-def metric_text(score: schema.Score, value: float) -> str:
+def metric_text(score: correctness.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
+def wrong_answers_text(answers: correctness.AnswerComparison | None) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     if answers is None or not answers.wrong:
         return ""
@@ -156,7 +156,7 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
     return f"{counts} answers under load are wrong{answers.first_wrong_text}"
 
 
-def verified_answers_text(results: Sequence[schema.PointResult]) -> str:
+def verified_answers_text(results: Sequence[speed.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
     comparisons = [result.answers_under_load for result in results if result.answers_under_load is not None]
     verified, wrong = sum(each.count for each in comparisons), sum(each.wrong for each in comparisons)
@@ -170,7 +170,7 @@ def verified_answers_text(results: Sequence[schema.PointResult]) -> str:
     return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}; none was wrong."
 
 
-def answer_remarks(answers: schema.AnswerComparison) -> str:
+def answer_remarks(answers: correctness.AnswerComparison) -> str:
     """Remarks on passing answers: not all compared, or all alike; may be empty."""
     texts = []
     if answers.left_out:
@@ -181,7 +181,7 @@ def answer_remarks(answers: schema.AnswerComparison) -> str:
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def difference_text(answers: schema.AnswerComparison) -> str:
+def difference_text(answers: correctness.AnswerComparison) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
     difference, agreement = answers.relative_difference, answers.agreement
     if difference is not None and (difference > 0 or agreement == 1):
@@ -189,7 +189,7 @@ def difference_text(answers: schema.AnswerComparison) -> str:
     return f"{AGREEMENT.text(0.0 if agreement is None else 1 - agreement)} of the elements"
 
 
-def gate_text(gate: schema.GateResult) -> str:
+def gate_text(gate: correctness.GateResult) -> str:
     answers = gate.answer_comparison
     if answers is None or gate.fault:
         return gate.tried

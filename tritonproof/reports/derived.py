@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
+from tritonproof.record.speed import Efficiency, PointResult, ReferenceComparison, fastest_closed_loop
 from tritonproof.reports.phrases import format_text, grouped
 from tritonproof.reports.publishable import Publishable, comparable_setup
 
@@ -13,13 +13,13 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
     return record.case.target, record.case.model, record.case.gpus
 
 
-def reference_comparison(record: Publishable) -> schema.ReferenceComparison | None:
+def reference_comparison(record: Publishable) -> ReferenceComparison | None:
     """The case's best speed over that of the model's reference format, in turns; None if there is none."""
     measured = efficiency_at_fastest(record)
     return measured.reference if measured else None
 
 
-def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
+def efficiency_at_fastest(record: Publishable) -> Efficiency | None:
     """The efficiency of serving at the case's fastest point; None if a later run has found a faster one."""
     fastest = fastest_point(record)
     return next((entry for entry in record.efficiency if fastest and entry.point == fastest.point), None)
@@ -51,10 +51,10 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def fastest_point(record: Publishable) -> schema.PointResult | None:
+def fastest_point(record: Publishable) -> PointResult | None:
     """The shown point of the highest throughput; one at a request rate only if there is no other."""
     at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
-    return schema.fastest_closed_loop(record.points) or at_rates
+    return fastest_closed_loop(record.points) or at_rates
 
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:
@@ -64,7 +64,7 @@ def reference_names(records: Sequence[Publishable]) -> list[str]:
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 
-def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
+def fraction_of_peak(efficiency: Efficiency) -> float | None:
     """The operations per second over the peak's; None if unknown, or if an interval is too wide."""
     if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
         return None
@@ -80,7 +80,7 @@ def correct_share(record: Publishable) -> float | None:
     return score.served if score and score.better == "higher" and score.served > 0 else None
 
 
-def cost_per_million(record: Publishable, result: schema.PointResult) -> float | None:
+def cost_per_million(record: Publishable, result: PointResult) -> float | None:
     """The cost of a million inferences at a load point, in the currency of Record.price_per_hour: of correct
     ones if their share is known, with that of the wrong ones between them. None without a price."""
     if record.price_per_hour is None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from tritonproof.record import schema
+from tritonproof.record import correctness, setup, speed
+from tritonproof.record.fields import Estimate
 from tritonproof.record.quantities import METRICS, is_shown
 from tritonproof.reports.derived import correct_share, cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
@@ -28,7 +29,7 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 
 _COUNTS = ("requests", "passes", "samples", "answers_under_load_count", "answers_under_load_wrong")
-_HIDDEN_POINT_COLUMNS = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
+_HIDDEN_POINT_COLUMNS = (*speed.LoadPoint.__struct_fields__, *_COUNTS)
 """The columns of a load point of hidden speed, beside its origin: a list, so that no new field gets in."""
 
 
@@ -54,7 +55,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
 
 def _case(record: Publishable) -> dict[str, Any]:
     case, machine, serving, score = record.case, record.machine, record.serving, record.main_score
-    is_on_gpu = case.target not in ("cpu", schema.REMOTE)
+    is_on_gpu = case.target not in ("cpu", setup.REMOTE)
     device = machine.gpu if is_on_gpu else machine.cpu
     return {
         "case": str(case),
@@ -114,7 +115,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 }
 
 
-def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
+def _points(*records: Publishable) -> list[tuple[str, speed.PointResult]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
         (f"{record.name} {result.point.scenario} {result.point}", result)
@@ -123,12 +124,12 @@ def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     ]
 
 
-def _served_score(score: schema.Score) -> float | None:
+def _served_score(score: correctness.Score) -> float | None:
     """The served score, in percent if it is a share."""
     return cell_of(METRICS[score.better], score.served).value
 
 
-def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
+def _metric(estimate: Estimate, scale: float = 1.0) -> dict[str, float]:
     values = {"value": estimate.value, "lower_value": estimate.low}
     if not estimate.open_above:
         values["upper_value"] = estimate.high
@@ -138,17 +139,17 @@ def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
 def figures_by_name(name: str, value: Any) -> dict[str, float | int | str]:
     """The numbers and texts in a part of a record by the fields that lead to them: `gpu_power_w`. An estimate
     has its bounds too, `throughput_per_s_low`; too wide a ratio is left out; passes are counted."""
-    if isinstance(value, schema.Estimate):
+    if isinstance(value, Estimate):
         if not is_shown(value):
             return {}
         high = None if value.open_above else value.high
         bounds = {name: value.value, f"{name}_low": value.low, f"{name}_high": high}
         return figures_by_name("", bounds)
     if isinstance(value, tuple):
-        parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
+        parts: list[Any] = [part.code if isinstance(part, speed.Mark) else part for part in value]
         if not all(isinstance(part, Struct) for part in parts):
             return figures_by_name(name, " ".join(map(str, parts)))
-        if any(isinstance(part, schema.PassSummary) for part in parts):
+        if any(isinstance(part, speed.PassSummary) for part in parts):
             return figures_by_name(name, len(parts))
         value = {_name_of(part, number): part for number, part in enumerate(parts)}
     elif isinstance(value, Struct):

@@ -11,8 +11,8 @@ import msgspec
 
 from tritonproof.base import disk
 from tritonproof.base.sanitize import one_line, path_text
-from tritonproof.record import record_files
-from tritonproof.record.schema import Estimate, FilePart, Number
+from tritonproof.record import record_files, setup
+from tritonproof.record.fields import Estimate, Number
 from tritonproof.reports.phrases import first_of, grouped
 from tritonproof.reports.publishable import Publishable
 
@@ -22,18 +22,18 @@ SUFFIX = ".jsonl"
 class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One measurement: a load point, an accuracy metric, or a scenario's efficiency.
 
-    `run`, `started`, `host`, `commit` and `clean` are those of `schema.Origin`; `machine` is the digest of
+    `run`, `started`, `host`, `commit` and `clean` are those of `setup.Origin`; `machine` is the digest of
     its stamp; `at` is the load point (`offline b008-c001`) or the metric; `samples` is how many a metric has.
     A figure is its value, low and high; high is None if the interval is open above."""
 
     run: str
     started: str
     host: str
-    machine: FilePart
+    machine: setup.FilePart
     commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{7,64}$")] | None
     clean: bool | None
-    target: FilePart
-    case: FilePart
+    target: setup.FilePart
+    case: setup.FilePart
     kind: Literal["load", "accuracy", "efficiency"]
     at: str
     figures: Mapping[str, tuple[Number, Number, Number | None]]

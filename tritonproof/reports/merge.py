@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from tritonproof.base import commands, disk
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import one_line
-from tritonproof.record import record_files, sample_files
-from tritonproof.record.schema import Record
+from tritonproof.record import Record, record_files, sample_files
 from tritonproof.reports.compare import setting_changes
 from tritonproof.reports.phrases import grouped
 

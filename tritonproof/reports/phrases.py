@@ -6,32 +6,33 @@ from operator import attrgetter
 from string import ascii_lowercase
 from typing import Any, TypeVar
 
+from tritonproof.record import Record, speed
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, LoadPoint, PointResult, Record
+from tritonproof.record.setup import REMOTE, CaseKey
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def confidence_levels(results: Iterable[PointResult]) -> str:
+def confidence_levels(results: Iterable[speed.PointResult]) -> str:
     """The confidence of the intervals: `95 %`, or `90 % or 95 %`."""
     levels = sorted({result.throughput_per_s.confidence for result in results})
     return " or ".join(map(GIVEN_SHARE.text, levels))
 
 
-def point_text(point: LoadPoint) -> str:
+def point_text(point: speed.LoadPoint) -> str:
     """The load point within its scenario."""
     if point.is_at_rate:
         return schedule_text(point)
     return f"batch {point.batch}" if point.scenario == "offline" else f"concurrency {point.concurrency}"
 
 
-def full_point_text(point: LoadPoint) -> str:
+def full_point_text(point: speed.LoadPoint) -> str:
     """The load point with its scenario: `offline, batch 8`."""
     return f"{point.scenario}, {point_text(point)}"
 
 
-def schedule_text(point: LoadPoint) -> str:
+def schedule_text(point: speed.LoadPoint) -> str:
     return f"{REQUEST_RATE.cell(point.request_rate_per_s)}/s, {point.arrivals}"
 
 
@@ -144,7 +145,7 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
     return groups
 
 
-def swept_text(point: LoadPoint) -> str:
+def swept_text(point: speed.LoadPoint) -> str:
     """What a sweep changes from the point to the next: `concurrency`, `poisson rate, client batch 8`."""
     swept = f"{point.arrivals} rate" if point.is_at_rate else "concurrency"
     return swept if point.batch == 1 else f"{swept}, client batch {point.batch}"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from tritonproof.base.sanitize import visible
+from tritonproof.record import correctness, fields, speed
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
-from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
 from tritonproof.reports import correctness_text, phrases
 from tritonproof.reports.derived import fastest_point
 from tritonproof.reports.publishable import Publishable
@@ -55,7 +55,7 @@ class PanelRow(NamedTuple):
     """A case in a panel: its values by name, and the text to the right."""
 
     name: str
-    values: Mapping[str, Estimate]
+    values: Mapping[str, fields.Estimate]
     """Empty if nothing may be shown; `text` then says why."""
     text: str
     is_marked: bool = False
@@ -80,9 +80,9 @@ class Curve:
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[PointResult]]
+    lines: Mapping[str, Sequence[speed.PointResult]]
     budget_ms: float | None
-    winner: Mapping[str, PointResult]
+    winner: Mapping[str, speed.PointResult]
     """The result of a search that may keep the budget, by its label; empty without one."""
 
 
@@ -111,7 +111,7 @@ class Chart:
 
 def accuracy_chart(records: Sequence[Publishable]) -> Chart:
     """The score after each stage with its limit: for every metric of one case, or each case's first."""
-    by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
+    by_panel: dict[tuple[str, str], list[tuple[str, correctness.Score]]] = {}
     for record in records:
         if record.accuracy is not None and record.main_score is not None:
             for score in record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]:
@@ -126,7 +126,7 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
         rows = []
         for name, score in scores:
             values = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
-            exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
+            exact = {stage: fields.Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
             limit, limit_text = score.tightest_limit, correctness_text.tightest_text(score)
             text = ", ".join(filter(None, (correctness_text.metric_text(score, score.served), limit_text)))
             worst = None if limit is None else quantity.scale * limit.value
@@ -239,11 +239,11 @@ def _chart(
 
 def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
     levels = phrases.confidence_levels(result for record in records for result in record.points)
-    hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
+    hollow = "; ".join(speed.MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
 
-def _codes(result: PointResult) -> list[str]:
+def _codes(result: speed.PointResult) -> list[str]:
     """The marks that make a point hollow: not that of a wide interval, which is visible."""
     return [mark.code for mark in result.marks if mark.code != "wide-interval"]
 
@@ -395,6 +395,6 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     axes.legend(loc="upper left", handlelength=3.5)
 
 
-def _reach(estimate: Estimate) -> tuple[list[float], list[float]]:
+def _reach(estimate: fields.Estimate) -> tuple[list[float], list[float]]:
     """The distances of the interval's ends from the value, for error bars."""
     return [max(estimate.value - estimate.low, 0.0)], [max(estimate.high - estimate.value, 0.0)]

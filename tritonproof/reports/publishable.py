@@ -7,9 +7,9 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import structs
 
-from tritonproof.record import record_files
+from tritonproof.record import Record, record_files, speed
+from tritonproof.record.fields import SPEED, Estimate, Ratio, Struct
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
 from tritonproof.reports import correctness_text
 from tritonproof.reports.phrases import full_point_text
 
@@ -31,7 +31,7 @@ class Publishable(Record, frozen=True):
     """Whether something was found wrong. Otherwise a hidden case has only not been proven yet."""
     why_no_winner: str = ""
     """The reason why a search's winner and its figures are hidden; empty if they are shown."""
-    hidden: tuple[PointResult, ...] = ()
+    hidden: tuple[speed.PointResult, ...] = ()
     """The hidden load points without their speeds: their settings, and how much was measured."""
 
 
@@ -137,7 +137,7 @@ def _not_proven(record: Record) -> list[str]:
     return missing
 
 
-def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None, str]:
+def _publishable_search(record: Record, wrong: list[str]) -> tuple[speed.Search | None, str]:
     """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget, no winner has
     to be proven: the lowest latency, which shows this, stays unless something is wrong."""
     search = record.search

@@ -5,20 +5,20 @@ import math
 from collections.abc import Sequence
 
 from tritonproof.ratios import FALSE_ALARM_RATE
-from tritonproof.record import quantities, schema
+from tritonproof.record import Record, fields, quantities, speed
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
 from tritonproof.reports.derived import fraction_of_peak
 from tritonproof.reports.phrases import counted, full_point_text, sentence
 from tritonproof.reports.publishable import Publishable
 
 
-def comparison_text(comparison: schema.SpeedComparison) -> str:
+def comparison_text(comparison: speed.SpeedComparison) -> str:
     """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
     return f"ratio {ratio} to {comparison.baseline_name}: {comparison_verdict(comparison)}"
 
 
-def comparison_verdict(comparison: schema.SpeedComparison) -> str:
+def comparison_verdict(comparison: speed.SpeedComparison) -> str:
     """The verdict; if there is none, the time that reaching one would take."""
     points = comparison.compared_points
     among = f" among the {points} points compared" if points > 1 else ""
@@ -40,7 +40,7 @@ BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not sho
 """A latency's relation to its budget, by the verdict."""
 
 
-def speed_failures(result: schema.PointResult) -> list[str]:
+def speed_failures(result: speed.PointResult) -> list[str]:
     """The reasons why a load point is too slow: slower than the baseline, with a longer p99, or beyond its
     budget, `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`."""
     compared, budget = result.comparison, result.latency_budget
@@ -59,7 +59,7 @@ def speed_failures(result: schema.PointResult) -> list[str]:
     return failures
 
 
-def mark_codes(marks: Sequence[schema.Mark]) -> str:
+def mark_codes(marks: Sequence[speed.Mark]) -> str:
     """`, niced`: the end of a line with figures of a load point or of efficiency."""
     return "".join(f", {mark.code}" for mark in marks)
 
@@ -68,7 +68,7 @@ CERTIFIED_BY = "LoadGen's early stopping"
 """The rule for the bound of a certified percentile."""
 
 
-def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
+def certified_text(name: str, percentile: speed.CertifiedPercentile) -> str:
     """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
     if percentile.bound_ms is None:
         return f"{name} not certified: {COUNT.text(percentile.requests_missing)} requests too few"
@@ -76,7 +76,7 @@ def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
     return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
 
 
-def load_point_text(result: schema.PointResult, certify: float | None) -> str:
+def load_point_text(result: speed.PointResult, certify: float | None) -> str:
     """What the terminal shows of a load point, such as `2,189.0 infer/s ± 3.6 %, p99 24.219 ms`."""
     throughput = THROUGHPUT.text_with_half_width(result.throughput_per_s)
     parts = [throughput, f"p99 {LATENCY.text(result.latency_ms['p99'].value)}"]
@@ -91,7 +91,7 @@ def load_point_text(result: schema.PointResult, certify: float | None) -> str:
     return ", ".join(parts)
 
 
-def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -> str:
+def efficiency_text(measurements: Sequence[speed.Efficiency], precision: str) -> str:
     """`97 % (95 to 99) of in-process throughput, 41 % of the machine's FP32 peak of 180 GFLOP/s, ratio 1.41
     (1.36 to 1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     texts = []
@@ -112,7 +112,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
     return "; ".join(texts)
 
 
-def model_warmup_text(warmup: schema.ModelWarmup) -> str:
+def model_warmup_text(warmup: speed.ModelWarmup) -> str:
     """The latency of the first request after a loading, and the largest of the next ones."""
     first, later = LATENCY.text(warmup.first_ms[-1]), LATENCY.text(warmup.later_ms[-1])
     again = "" if warmup.passed else f"; slow after each of {len(warmup.first_ms)} loadings"
@@ -129,7 +129,7 @@ _LIBRARIES = {
 """Each native backend's library: its name, and its PyPI distributions, the first as in Serving.versions."""
 
 
-def version_note(record: schema.Record) -> str:
+def version_note(record: Record) -> str:
     """A sentence for each library of the native backend whose version in the server is not this machine's, or
     is unknown: the ratio to in process then includes the difference. Empty for the suite's runtimes."""
     serving, local = record.serving, record.machine.versions
@@ -164,7 +164,7 @@ def search_paragraph(record: Publishable) -> str:
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 
-def proposal_text(search: schema.Search) -> str:
+def proposal_text(search: speed.Search) -> str:
     """The change to a repository model's config.pbtxt."""
     if not search.diff:
         return "no other settings are shown to be faster"
@@ -172,7 +172,7 @@ def proposal_text(search: schema.Search) -> str:
     return f"{change}\n{search.diff.rstrip()}"
 
 
-def search_text(search: schema.Search) -> str:
+def search_text(search: speed.Search) -> str:
     """The winner: its throughput, or its rate with the percentile of latencies from the schedule."""
     result, latency = search.result, search.result.latency_ms[search.percentile]
     reached, due = quantities.THROUGHPUT.text(result.throughput_per_s.value), ""
@@ -188,7 +188,7 @@ def search_text(search: schema.Search) -> str:
     return f"{reached} with {within}: {_configuration_text(search)}; {lead}"
 
 
-def no_winner_text(search: schema.Search) -> str:
+def no_winner_text(search: speed.Search) -> str:
     """The reason why there is no winner: the lowest latency that a configuration reached."""
     latency = LATENCY.text_with_interval(search.result.latency_ms[search.percentile])
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
@@ -196,7 +196,7 @@ def no_winner_text(search: schema.Search) -> str:
     return f"of {tried}, no finalist keeps {budget} when measured anew; the nearest has {latency}: {nearest}"
 
 
-def _configuration_text(search: schema.Search) -> str:
+def _configuration_text(search: speed.Search) -> str:
     """The load point, and the settings that a search varies; offline has no preferred sizes and no delay."""
     point, deployment = search.result.point, search.deployment
     instances = counted(deployment.instances, "instance")
@@ -207,7 +207,7 @@ def _configuration_text(search: schema.Search) -> str:
     return ", ".join([full_point_text(point), instances, *([f"preferred {sizes}"] if sizes else []), delay])
 
 
-def lead_text(lead: schema.Ratio | None, other: str) -> str:
+def lead_text(lead: fields.Ratio | None, other: str) -> str:
     """The winner's lead over the other proven configuration."""
     if lead is None:
         return f"{other} did not keep the budget"

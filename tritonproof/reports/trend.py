@@ -17,8 +17,7 @@ from ruptures import KernelCPD
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt, visible
-from tritonproof.record import quantities
-from tritonproof.record.schema import Estimate, Ratio
+from tritonproof.record import fields, quantities
 from tritonproof.reports.history import HistoryRow, row_identity
 from tritonproof.reports.phrases import counted, days_text
 from tritonproof.reports.tables import table as tables
@@ -63,7 +62,7 @@ class LevelShift(NamedTuple):
 
     before: HistoryRow
     after: HistoryRow
-    change: Estimate
+    change: fields.Estimate
     is_worse: bool
 
 
@@ -111,7 +110,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
                 usual_std *= values.mean() or 1.0
             for first, change, error in find_shifts(values, usual_std):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
-                size = Estimate(*(bounds if is_accuracy else map(math.expm1, bounds)))
+                size = fields.Estimate(*(bounds if is_accuracy else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (tracked.quantity.better == "higher")
                 shifts.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
             series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, shifts))
@@ -230,9 +229,9 @@ def _commit(row: HistoryRow) -> str:
     return f"{row.commit[:9]}{'' if row.clean else '-dirty'}" if row.commit else f"the run of {row.started}"
 
 
-def _estimate(row: HistoryRow, figure: str) -> Estimate:
+def _estimate(row: HistoryRow, figure: str) -> fields.Estimate:
     value, low, high = row.figures[figure]
-    kind = Ratio if _TRACKED[figure].quantity is quantities.RATIO else Estimate
+    kind = fields.Ratio if _TRACKED[figure].quantity is quantities.RATIO else fields.Estimate
     return kind(value, low, value if high is None else high, open_above=high is None)
 
 

@@ -8,7 +8,7 @@ from tritonproof.accuracy import ledger, stages
 from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits
 from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import AccuracyError
-from tritonproof.record.schema import Conversion
+from tritonproof.record.correctness import Conversion
 from tritonproof.run.loader import Loader
 from tritonproof.run.once import once
 

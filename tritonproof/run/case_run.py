@@ -15,8 +15,7 @@ from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import expect_in_process, with_expected
-from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
+from tritonproof.record import correctness, setup, speed
 from tritonproof.run.case_accuracy import CaseAccuracy
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
@@ -31,15 +30,15 @@ from tritonproof.spec import Case, Samples
 class MeasuredPoint(NamedTuple):
     """A load point as it was measured, with the latency of every request that counts."""
 
-    result: PointResult
+    result: speed.PointResult
     latencies_s: Sequence[float]
 
 
 class BaselineResult(NamedTuple):
     """What comparing a case with its baseline finds: in the answers, and in all else."""
 
-    finding: AnswerFinding[GateResult]
-    comparison: schema.BaselineComparison
+    finding: AnswerFinding[correctness.GateResult]
+    comparison: speed.BaselineComparison
 
 
 def _ended(scope: CaseScope) -> NoReturn:
@@ -64,7 +63,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         super().__init__(requested, model_run, settings, role)
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
-        self.measured: dict[LoadPoint, MeasuredPoint | ProofError] = {}
+        self.measured: dict[speed.LoadPoint, MeasuredPoint | ProofError] = {}
         self.baseline_result: BaselineResult | None = None
 
     def __exit__(self, *error: Any) -> None:
@@ -105,11 +104,11 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.prepared.server
 
     @property
-    def deployment(self) -> Deployment:
+    def deployment(self) -> setup.Deployment:
         return self.prepared.deployment
 
     @property
-    def machine(self) -> schema.Machine:
+    def machine(self) -> setup.Machine:
         return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
@@ -158,12 +157,12 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         # As no cost was measured, these are one limit for all outputs, which noise cannot widen.
         return alone.across_kernels
 
-    def job(self, point: LoadPoint, expected: ExpectedAnswers, request_s: float = 0.0) -> LoadJob:
+    def job(self, point: speed.LoadPoint, expected: ExpectedAnswers, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""
         job = LoadJob(self.loader.served, point, self.settings.shared_memory, request_s)
         return with_expected(job, expected)
 
-    def points(self, scenario: Scenario) -> list[LoadPoint]:
+    def points(self, scenario: setup.Scenario) -> list[speed.LoadPoint]:
         """The load points of a scenario, which are measured together."""
         if (selected := self.model_run.suite_run.selected_points) is None:
             points = load_points(self.case, scenario, self.settings)

@@ -22,7 +22,8 @@ from tritonproof.measure.slowdown import ComparisonTerms
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.measure.verifying import with_expected
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
+from tritonproof.record.correctness import GateResult
+from tritonproof.record.speed import BaselineComparison, ServedSide
 from tritonproof.run.case_run import BaselineResult, CaseRun
 from tritonproof.serve.loading import warnings_in
 from tritonproof.spec import ANY, fits

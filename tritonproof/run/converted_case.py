@@ -13,7 +13,7 @@ from tritonproof.host.machine import tf32_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
-from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.launch import native_backend

@@ -10,8 +10,7 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import LoadedAs, ServedModel
 from tritonproof.frameworks import pytorch
-from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.setup import Deployment, Scenario, Serving, Start
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.container import libraries
@@ -28,22 +27,22 @@ class Loader:
     """How the case is loaded; None before its first loading, and after one that failed."""
     is_cold: bool = True
     """Whether it has had no load since it was loaded."""
-    starts: dict[Scenario, schema.Start] = field(default_factory=dict)
+    starts: dict[Scenario, Start] = field(default_factory=dict)
     """By scenario: how long the server's start, the last loading and the first request after it took."""
 
     def __post_init__(self) -> None:
         self.loaded = self.prepared.loaded
 
     @property
-    def serving(self) -> schema.Serving | None:
+    def serving(self) -> Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
         return self.serving_by(self.loaded.backend) if self.loaded else None
 
-    def serving_by(self, backend: str) -> schema.Serving:
+    def serving_by(self, backend: str) -> Serving:
         """The record's entry of the server, a backend, and the settings that all load points of it share."""
         server, image = self.prepared.server, self.prepared.server.program.image
         versions = libraries(server.program, server.version)
-        return schema.Serving(
+        return Serving(
             server.spec.kind,
             server.version,
             backend,
@@ -107,7 +106,7 @@ class Loader:
             loaded = dataclasses.replace(loaded, loading_s=loading_s, first_request_s=first_request_s)
             loaded = self.loaded = dataclasses.replace(loaded, first_answer=answer)
         times = round(loaded.loading_s, 3), round(1e3 * loaded.first_request_s, 3)
-        self.starts[scenario] = schema.Start(scenario, prepared.server.ready_s, *times)
+        self.starts[scenario] = Start(scenario, prepared.server.ready_s, *times)
         return loaded
 
     @contextlib.contextmanager

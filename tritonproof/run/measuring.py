@@ -20,7 +20,9 @@ from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load,
 from tritonproof.measure.sweep import Save
 from tritonproof.measure.usage import read_usage, read_usage_after_unloading, watch
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Scenario, Soak, fastest_closed_loop
+from tritonproof.record import Soak
+from tritonproof.record.setup import Scenario
+from tritonproof.record.speed import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
 from tritonproof.settings.case_settings import load_points

@@ -12,8 +12,8 @@ from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
-from tritonproof.record import record_files, schema
-from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, fastest_closed_loop
+from tritonproof.record import Record, fields, record_files, setup
+from tritonproof.record.speed import Efficiency, PointResult, ReferenceComparison, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun, MeasuredPoint
@@ -81,7 +81,7 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
 
 
 def results_of(
-    record: Record | None, run: CaseRun, digest: str, deployment: Deployment
+    record: Record | None, run: CaseRun, digest: str, deployment: setup.Deployment
 ) -> Sequence[PointResult]:
     """The record's load points; none if build, deployment, machine, Triton or transport are not the run's."""
     if record is None or record.serving is None or record.machine != run.machine:
@@ -114,8 +114,8 @@ def _measure(
         turns = in_turns.measure_in_turns(jobs, worker, batch, run.settings.plan(), cold)
     compared = None
     if reference is not None:
-        ratio = turns.ratio("reference") if "reference" in jobs else schema.Ratio(1.0, 1.0, 1.0)
-        compared = schema.ReferenceComparison(str(reference.case), ratio, reference.build_digest)
+        ratio = turns.ratio("reference") if "reference" in jobs else fields.Ratio(1.0, 1.0, 1.0)
+        compared = ReferenceComparison(str(reference.case), ratio, reference.build_digest)
     return Efficiency(
         point=point,
         served_per_s=turns.mean_per_s("served"),
@@ -132,7 +132,7 @@ def _measure(
     )
 
 
-def peak_flops_per_s(run: CaseRun) -> schema.Estimate:
+def peak_flops_per_s(run: CaseRun) -> fields.Estimate:
     """The peak of the CPU, or of as many GPUs as serve the case, one of which is measured. Raises the
     ProofError with which that failed."""
     peak = run.model_run.suite_run.measure_peak(peak_kind(run.case, run.deployment))

@@ -13,7 +13,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
-from tritonproof.record.schema import Estimate, LoadPoint, PointResult
+from tritonproof.record import fields, speed
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.once import forget, once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
@@ -31,13 +31,13 @@ class SuiteRun:
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
     """The models that a run may select; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
-    selected_points: Mapping[str, Sequence[LoadPoint]] | None = None
+    selected_points: Mapping[str, Sequence[speed.LoadPoint]] | None = None
     """The load points to measure of each case, by its id; None for all that the settings ask for."""
     identity: run_origin.RunIdentity = field(default_factory=run_origin.own_run)
-    peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
+    peaks: dict[worker.PeakKind, fields.Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or the errors."""
 
-    def measure_peak(self, kind: worker.PeakKind) -> Estimate | ProofError:
+    def measure_peak(self, kind: worker.PeakKind) -> fields.Estimate | ProofError:
         """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
         gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
         if kind not in self.peaks:
@@ -58,7 +58,7 @@ class Reference:
     case: Case
     build_digest: str
     server: Server
-    best: PointResult
+    best: speed.PointResult
     is_cold: bool = True
     """Whether no other case has been compared with it since it was loaded."""
 

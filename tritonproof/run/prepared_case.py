@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.requests import LoadedAs
-from tritonproof.record.schema import ConfigVariant, Deployment, Scenario
+from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.launch import serve

@@ -15,8 +15,8 @@ from tritonproof.gates import GATES
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer
+from tritonproof.record.correctness import GateResult, Ledger
 from tritonproof.record.sample_files import SampleScores
-from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.user_models.model_from_config import sequences_at_once
 

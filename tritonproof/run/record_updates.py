@@ -12,8 +12,7 @@ from msgspec import structs
 from tritonproof.base import disk
 from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
-from tritonproof.record import record_files
-from tritonproof.record.schema import PointResult, Record, Scenario, StepFailure
+from tritonproof.record import Record, StepFailure, record_files, setup, speed
 
 
 def update(
@@ -140,10 +139,10 @@ def without_resolved(stored: Record, test: str, step: str, run_id: str) -> Recor
     return structs.replace(stored, failures=tuple(filter(is_left, stored.failures)))
 
 
-def without_progress(stored: Record, scenario: Scenario | None, run_id: str) -> Record:
+def without_progress(stored: Record, scenario: setup.Scenario | None, run_id: str) -> Record:
     """The record without the load points of a scenario that the run `run_id` itself has saved so far."""
 
-    def is_left(result: PointResult) -> bool:
+    def is_left(result: speed.PointResult) -> bool:
         return result.point.scenario != scenario or not _is_of_run(result, run_id)
 
     return structs.replace(stored, points=tuple(filter(is_left, stored.points)))

@@ -20,7 +20,7 @@ from tritonproof.build.configuration import config_text
 from tritonproof.client.requests import LoadedAs
 from tritonproof.client.streams import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import BuildFacts, ConfigVariant, Deployment, Scenario
+from tritonproof.record.setup import BuildFacts, ConfigVariant, Deployment, Scenario
 from tritonproof.run.available_models import labelled_samples
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_and_describe

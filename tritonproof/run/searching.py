@@ -17,8 +17,7 @@ from tritonproof.client.requests import LoadedAs
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
-from tritonproof.record import record_files
-from tritonproof.record.schema import ConfigVariant, LoadPoint, Search
+from tritonproof.record import record_files, setup, speed
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
@@ -31,7 +30,7 @@ from tritonproof.user_models import model_from_config
 
 
 @contextlib.contextmanager
-def search_for_fastest(run: CaseRun) -> Iterator[Search]:
+def search_for_fastest(run: CaseRun) -> Iterator[speed.Search]:
     """Search, and yield the record's entry while the winner, which is not proven yet, is loaded. Write the
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
@@ -46,7 +45,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[Search]:
     def request_s(_loaded: Candidate, batch: int) -> float:
         return run.loader.time_request(batch)[0]
 
-    def prepare_job(candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def prepare_job(candidate: Candidate, point: speed.LoadPoint) -> LoadJob:
         searched.load(candidate.variant)
         return run.job(point, run.expected_answers, request_s(candidate, point.batch))
 
@@ -89,10 +88,10 @@ class ConvertedSearch:
             concurrencies=settings.concurrencies,
         )
 
-    def load(self, variant: ConfigVariant) -> None:
+    def load(self, variant: setup.ConfigVariant) -> None:
         self.run.loader.ensure_loaded(*variant)
 
-    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
+    def proposal(self, winner: setup.ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
         scenario, deployment = winner
@@ -133,7 +132,7 @@ class RepositorySearch:
             own_scenario="online" if joins_requests else "offline",
         )
 
-    def load(self, variant: ConfigVariant) -> None:
+    def load(self, variant: setup.ConfigVariant) -> None:
         """Load a variant, unless it is loaded, and check that no answer changes. Raises ProofError if it does
         not load, AccuracyError if an answer changes."""
         loader, own = self.run.loader, self.gate_context.loaded
@@ -150,7 +149,7 @@ class RepositorySearch:
                         raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
         self.run.server.check_running()
 
-    def proposal(self, winner: ConfigVariant) -> tuple[str, str]:
+    def proposal(self, winner: setup.ConfigVariant) -> tuple[str, str]:
         """The winner's config.pbtxt, and its differences from the model's own."""
         text = ""
         if self.entry.config is not None:

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure.passes import SteadyPart
-from tritonproof.record.schema import Arrivals, ConfigVariant, Deployment, LoadPoint, Scenario
+from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
+from tritonproof.record.speed import Arrivals, LoadPoint
 from tritonproof.spec import Device
 
 MAX_IN_FLIGHT = 256

@@ -20,7 +20,7 @@ from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import SteadyPart
 from tritonproof.measure.point_result import point_result
-from tritonproof.record.schema import ConfigVariant, LoadPoint, Ratio, Search, Verdict
+from tritonproof.record import fields, setup, speed
 from tritonproof.search import candidates
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.measurer import Measurer, Rerun, RerunError
@@ -34,7 +34,7 @@ _KEPT_SHARE, _MIN_KEPT = 1 / 3, 3
 """The first round keeps a third of the candidates, and at least three."""
 _FINALISTS = 2
 """Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
-_VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
+_VERDICTS: Sequence[fields.Verdict] = ("passed", "inconclusive", "failed")
 """The verdicts, the best first."""
 _MAX_RERUNS = 6
 """Reruns at most. In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
@@ -57,7 +57,7 @@ class RungReading:
     """The latency at the goal's percentile."""
 
 
-def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, Search]:
+def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, speed.Search]:
     """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
@@ -88,7 +88,7 @@ def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, Search]
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
     probe_count = sum(len(candidate.probes) + candidate.capacity_probe_count for candidate in tried)
-    entry = Search(
+    entry = speed.Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
         deployment=winner.candidate.variant.deployment,
@@ -107,7 +107,7 @@ def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, Search]
 def _first_round(space: SearchSpace, measurer: Measurer) -> list[Candidate]:
     """A few passes of every candidate: first to find the number of instances, then their batching."""
     goal, tried = measurer.goal, list[Candidate]()
-    seen: set[ConfigVariant] = set()
+    seen: set[setup.ConfigVariant] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
@@ -245,7 +245,7 @@ def most_promising(tried: Iterable[Candidate], goal: SearchGoal) -> list[Candida
 def finalists(tried: Sequence[Candidate], goal: SearchGoal, count: int) -> list[Candidate]:
     """At most `count` of the most promising candidates, of different variants; all but the first seemed to
     keep the budget. If none could be measured, raises the error of wrong answers, else the first one's."""
-    best: dict[ConfigVariant, Candidate] = {}
+    best: dict[setup.ConfigVariant, Candidate] = {}
     for candidate in most_promising(tried, goal):
         if not best or promise_of(candidate, goal) > 0:
             best.setdefault(candidate.variant, candidate)
@@ -274,7 +274,7 @@ def _rerun_best(best: Sequence[Candidate], measurer: Measurer) -> list[list[Reru
     return attempts
 
 
-def _next_point(rerun: Rerun, goal: SearchGoal) -> LoadPoint | None:
+def _next_point(rerun: Rerun, goal: SearchGoal) -> speed.LoadPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
     which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
     candidate, point = rerun.candidate, rerun.state.point
@@ -305,7 +305,7 @@ def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
     return min(ranked, key=lambda reruns: reruns[0].latency_ms.value)
 
 
-def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
+def _lead(reruns: Sequence[Rerun]) -> fields.Ratio | None:
     """The ratio of the first point's throughput to the second's, if the second kept the budget too."""
     if len(reruns) < 2 or reruns[1].verdict == "failed":
         return None

@@ -14,7 +14,8 @@ from tritonproof.measure.passes import WINDOWS, LoadJob, RunPass, SteadyPart, wa
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, LoadPoint, Verdict
+from tritonproof.record.fields import Estimate, Verdict
+from tritonproof.record.speed import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal, steady_state_s
 
 _PROBES_PER_POINT_BUDGET = 40

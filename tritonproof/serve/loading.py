@@ -13,7 +13,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host.process import log_end
-from tritonproof.record.schema import ConfigVariant
+from tritonproof.record.setup import ConfigVariant
 from tritonproof.serve import connection
 from tritonproof.serve.connection import HangsError, error_text
 from tritonproof.serve.container import TENSORRT_ON_ANY_GPU_SINCE, release_of

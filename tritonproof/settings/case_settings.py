@@ -9,7 +9,7 @@ from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import InputError
 from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
-from tritonproof.record.schema import Deployment, LoadPoint, Scenario
+from tritonproof.record import setup, speed
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Model, NetworkModel, Samples, Split, Target
 
@@ -32,13 +32,13 @@ def samples_of(model: NetworkModel, split: Split, settings: Settings) -> Samples
     return dataclasses.replace(samples, read=read)
 
 
-def deployment_of(case: Case, settings: Settings) -> Deployment:
+def deployment_of(case: Case, settings: Settings) -> setup.Deployment:
     """The deployment of a case: its model's, and whether it computes in TF32."""
     is_tf32 = uses_tf32(case.precision, case.target.device, wanted=settings.tf32)
     return structs.replace(model_deployment(case.model, case.target, settings), tf32=is_tf32)
 
 
-def model_deployment(model: Model, target: Target, settings: Settings) -> Deployment:
+def model_deployment(model: Model, target: Target, settings: Settings) -> setup.Deployment:
     """The settings that all cases of a model have on a target: its own, with the changes of --deployment."""
     changed = structs.replace(profile_of(model, target).deployment, **settings.deployment)
     if model.takes_single_rows:
@@ -49,7 +49,7 @@ def model_deployment(model: Model, target: Target, settings: Settings) -> Deploy
     return structs.replace(changed, preferred_batch_sizes=fitting)
 
 
-def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[LoadPoint]:
+def load_points(case: Case, scenario: setup.Scenario, settings: Settings) -> list[speed.LoadPoint]:
     """A case's load points: those that the options ask for, else its profile's. Offline has one request in
     flight of each size, else of the largest batch, online single ones. Rates alone replace concurrencies."""
     profile = profile_of(case.model, case.target)
@@ -58,10 +58,10 @@ def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[Load
         fitting = [batch for batch in profile.batches if batch <= largest] or [largest]
         # A model of single rows takes no other batch, whatever --batches asks of the run's other models.
         batches = fitting if case.model.takes_single_rows else settings.batches or fitting
-        return [LoadPoint("offline", batch, 1) for batch in batches]
+        return [speed.LoadPoint("offline", batch, 1) for batch in batches]
     concurrencies = settings.concurrencies or (() if settings.request_rates else profile.concurrencies)
     rates = [
-        LoadPoint("online", 1, 0, rate, settings.arrivals or "poisson")
+        speed.LoadPoint("online", 1, 0, rate, settings.arrivals or "poisson")
         for rate in settings.request_rates or ()
     ]
-    return [LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates
+    return [speed.LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates

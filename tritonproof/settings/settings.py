@@ -17,7 +17,7 @@ from tritonproof.client.requests import SharedMemory
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Arrivals
+from tritonproof.record.speed import Arrivals
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access

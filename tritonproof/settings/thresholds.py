@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult
+from tritonproof.record import correctness, speed
 from tritonproof.safe_io.files import existing_path, read_toml
 from tritonproof.spec import Case
 
@@ -75,11 +75,11 @@ class Thresholds:
         """The entries that match a case, the one that counts last."""
         return (entry for entry in self.entries if fnmatchcase(str(case), entry.match))
 
-    def limits(self, case: Case) -> Mapping[str, Limit]:
+    def limits(self, case: Case) -> Mapping[str, correctness.Limit]:
         """The file's limits of a case's metrics, which replace the model's own, by metric."""
         metrics = {metric.name for metric in case.model.metrics}
         return {
-            name: Limit(value, entry.source)
+            name: correctness.Limit(value, entry.source)
             for entry in self.entries_for(case)
             for name, value in entry.limits.items()
             if name in metrics
@@ -99,7 +99,7 @@ class Thresholds:
         stated = [percent for percent in percents if percent is not None]
         return stated[-1] / 100 if stated else otherwise
 
-    def latency_budget(self, case: Case, result: PointResult) -> LatencyBudget | None:
+    def latency_budget(self, case: Case, result: speed.PointResult) -> speed.LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)
@@ -112,7 +112,7 @@ class Thresholds:
         budget_ms, source = budgets[-1]
         latency, certified = result.latency_ms["p99"], result.certified.get("p99")
         verdict = latency.verdict(budget_ms, certified.bound_ms if certified else None)
-        return LatencyBudget("p99", budget_ms, source, verdict)
+        return speed.LatencyBudget("p99", budget_ms, source, verdict)
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:
         """Raise InputError for an entry that matches no case of any hardware, or names an unknown metric."""
@@ -127,7 +127,7 @@ class Thresholds:
                 fix = f"the matched cases have {', '.join(metrics) or 'none: add --labels and --metric'}"
                 raise self.error(entry, "limits", f"unknown metric {excerpt(name)!r}", fix)
 
-    def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
+    def check_points(self, points: Iterable[tuple[Case, speed.LoadPoint]]) -> None:
         """Raise InputError for a pattern that matches no load point, though its entry's cases have some."""
         all_points = [*points] if self.entries else []  # listing them takes time for many cases
         for entry in self.entries:

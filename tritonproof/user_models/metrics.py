@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.safe_io.files import parse_json, readable, reason
 from tritonproof.spec import Arrays, Metric, Tensor, Tolerance
 

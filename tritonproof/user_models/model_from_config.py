@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tritonproof import spec
-from tritonproof.record.schema import Deployment, Limit
+from tritonproof.record import correctness, setup
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import Arrays, Format, Metric, Model, Runtime, ServingProfile, Tensor, Tolerance
 from tritonproof.user_models.labels import LabelOptions
@@ -99,10 +99,10 @@ def with_config(model: Model, config: "ModelConfig", called: Sequence[Repository
     )
 
 
-def configured_deployment(config: "ModelConfig") -> Deployment:
+def configured_deployment(config: "ModelConfig") -> setup.Deployment:
     """The deployment in a model's configuration; a model without batches takes one row at a time."""
     batching = config.dynamic_batching
-    return Deployment(
+    return setup.Deployment(
         max_batch_size=max(1, config.max_batch_size),
         instances=sum(group.count for group in config.instance_group) or 1,
         preferred_batch_sizes=tuple(batching.preferred_batch_size),
@@ -139,7 +139,7 @@ def gpus_used(configs: "Iterable[ModelConfig]") -> int | None:
 
 def with_labels(model: Model, options: LabelOptions) -> Model:
     """The model with its labels' metric, which scores once outputs are known. Raises InputError."""
-    limits = {} if options.floor is None else {"": Limit(options.floor, "given by --floor")}
+    limits = {} if options.floor is None else {"": correctness.Limit(options.floor, "given by --floor")}
     if not model.outputs:
         name = re.split("[@:]", options.metric)[0]
         # Which direction is better is unknown yet: as an error it may have any threshold.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.frameworks import pytorch
-from tritonproof.record.schema import Limit
+from tritonproof.record.correctness import Limit
 from tritonproof.spec import Arrays, FrameworkModel, Metric, NetworkModel, Samples, Split, Tensor
 
 INPUT, OUTPUT = "measurements", "scores"

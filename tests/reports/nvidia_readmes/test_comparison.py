@@ -7,14 +7,16 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import present
-from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
+from tritonproof.record import Record, setup
+from tritonproof.record.fields import Estimate
+from tritonproof.record.speed import PointResult
 from tritonproof.reports import nvidia_readmes
 from tritonproof.reports.nvidia_readmes import nvidia_ratio, nvidia_rows, why_no_nvidia_rows
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.nvidia_readmes import differences, nvidia_section
 from tritonproof.reports.tables.table import Table
 
-NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
+NATIVE = setup.Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
 WIDE_P99 = {"p99": Estimate(5.636, 2.8, 11.3)}
 measured = sample_records.measured
@@ -25,7 +27,7 @@ def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
-        "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
+        "case": setup.CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
         "machine": structs.replace(sample_records.record().machine, gpu=gpu),
         "serving": NATIVE,
         "points": points or (measured("offline", 8, 1000),),
@@ -107,7 +109,7 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
 
 
 def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> dict[str, Any]:
-    return {"deployment": Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)}
+    return {"deployment": setup.Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)}
 
 
 PYTHON = {

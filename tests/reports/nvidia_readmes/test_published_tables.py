@@ -12,7 +12,7 @@ from tests import sample_records
 from tests.helpers import as_markdown, cells, present
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
-from tritonproof.record.schema import Build, CaseKey, Deployment, Record
+from tritonproof.record import Record, setup
 from tritonproof.reports import nvidia_readmes
 from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_column, nvidia_names, served_as
 from tritonproof.reports.publishable import publishable
@@ -46,9 +46,9 @@ def measured(rows: list[NvidiaRow]) -> Record:
         changes = {"accuracy": sample_records.accuracy(score)}
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return sample_records.record(
-        case=CaseKey(row["gpu"], row["model"], present(format_), accelerator, present(precision)),
-        build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.library, inputs),
-        deployment=Deployment(
+        case=setup.CaseKey(row["gpu"], row["model"], present(format_), accelerator, present(precision)),
+        build=setup.Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.library, inputs),
+        deployment=setup.Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),
         points=tuple(sample_records.published(entry) for entry in reversed(rows)),

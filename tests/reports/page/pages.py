@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from tests import sample_records
-from tritonproof.record import record_files
-from tritonproof.record.schema import Record
+from tritonproof.record import Record, record_files
 from tritonproof.reports.page import page, section_of
 from tritonproof.reports.publishable import publishable
 

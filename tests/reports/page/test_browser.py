@@ -15,7 +15,7 @@ from selenium.webdriver.support.select import Select
 from tests import sample_records
 from tests.helpers import present, wait_until
 from tests.reports.page.pages import page_of
-from tritonproof.record.schema import CaseKey
+from tritonproof.record.setup import CaseKey
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(

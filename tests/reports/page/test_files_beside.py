@@ -9,9 +9,8 @@ from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
-from tritonproof.record import record_files, sample_files
+from tritonproof.record import Record, record_files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
-from tritonproof.record.schema import Record
 from tritonproof.run import record_updates
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="

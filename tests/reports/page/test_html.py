@@ -15,9 +15,9 @@ from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
 from tests.sample_records import AS_FAST, FAST, HIDDEN, ONNX, SLOW
-from tritonproof.record import record_files, sample_files
+from tritonproof.record import Record, record_files, sample_files, setup
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
-from tritonproof.record.schema import CaseKey, Mark, Record
+from tritonproof.record.speed import Mark
 from tritonproof.reports.page import fastest
 from tritonproof.run import record_updates
 
@@ -54,7 +54,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
 
 
 def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
-    other = unmeasured(case=CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
+    other = unmeasured(case=setup.CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
     results, output = sample_records.store(tmp_path, unmeasured(), other) / "cpu", tmp_path / "report.html"
     (results / f"{other.name}.config.pbtxt").touch()
     result = reports("html", "--results", results, "-k", "bert", "--output", output)

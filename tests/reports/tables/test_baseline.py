@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.sample_records import SIDE, beside
-from tritonproof.record.schema import BaselineComparison, Record, ServedSide
+from tritonproof.record import Record, speed
 from tritonproof.reports.tables.baseline import baseline_verdict, compared_models, upgrade_sentence
 
 OWN = sample_records.origin(run=2)
@@ -18,9 +18,9 @@ OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
 LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": sample_records.estimate(1.4, 0.1), "p99_is_longer": True}
 
 
-def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
+def costing(warnings: tuple[str, ...] = (), there: speed.ServedSide = SIDE, **here: Any) -> Record:
     """A model as fast as the other, with these costs."""
-    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings, OWN)
+    other = speed.BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings, OWN)
     return structs.replace(beside("", FAST), baseline=other)
 
 

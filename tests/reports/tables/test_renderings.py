@@ -15,8 +15,9 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import ROOT
+from tritonproof.record.fields import Estimate, Ratio
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
-from tritonproof.record.schema import Estimate, Mark, PointResult, Ratio
+from tritonproof.record.speed import Mark, PointResult
 from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section

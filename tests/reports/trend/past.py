@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests import sample_records
-from tritonproof.record.schema import Record
+from tritonproof.record import Record
 from tritonproof.reports.history import HistoryRow
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]

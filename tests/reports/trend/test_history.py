@@ -13,7 +13,7 @@ from tests import sample_records
 from tests.helpers import ROOT
 from tests.reports.trend import past
 from tritonproof.base.paths import history_folder
-from tritonproof.record.schema import Record
+from tritonproof.record import Record
 from tritonproof.reports import history
 from tritonproof.reports.publishable import publishable
 

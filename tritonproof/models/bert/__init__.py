@@ -18,8 +18,8 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
+from tritonproof.record.correctness import Limit
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor, Tolerance
 
 INPUTS = ("input__0", "input__1", "input__2")

@@ -22,8 +22,8 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.fastpitch import network
 from tritonproof.models.fastpitch.network import FULL, MICRO
+from tritonproof.record.correctness import Limit
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, Metric, NetworkModel, Samples, ServingProfile, Split, Tensor
 
 SYMBOLS, SYMBOL_COUNT = "INPUT__0", "INPUT__1"

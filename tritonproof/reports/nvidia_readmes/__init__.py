@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
+from tritonproof.record import Record, fields
+from tritonproof.record.speed import COMPONENTS, LoadPoint, PointResult
 from tritonproof.reports import phrases
 
 FOLDER = Path(__file__).parent
@@ -117,15 +118,15 @@ def nvidia_point(row: NvidiaRow) -> LoadPoint:
     return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
 
 
-def nvidia_ratio(record: Record, result: PointResult) -> Ratio | None:
+def nvidia_ratio(record: Record, result: PointResult) -> fields.Ratio | None:
     """The throughput over that published for the same GPU, format, precision and load point, or None."""
     row_of = {nvidia_point(row): row for row in nvidia_rows(record) if row["gpu"] == record.case.target}
     return ratio_to_nvidia(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 
-def ratio_to_nvidia(measured: Estimate | None, published: float | None) -> Ratio | None:
+def ratio_to_nvidia(measured: fields.Estimate | None, published: float | None) -> fields.Ratio | None:
     """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
     if measured is None or not published:
         return None
     bounds = (measured.value / published, measured.low / published, measured.high / published)
-    return Ratio(*bounds, measured.confidence, open_above=measured.open_above)
+    return fields.Ratio(*bounds, measured.confidence, open_above=measured.open_above)

@@ -15,9 +15,9 @@ from markupsafe import Markup
 from tritonproof.base import disk
 from tritonproof.base.sanitize import visible
 from tritonproof.record import record_files, sample_files
+from tritonproof.record.correctness import Ledger
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
-from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
 from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
 from tritonproof.reports.nvidia_readmes import why_no_nvidia_rows

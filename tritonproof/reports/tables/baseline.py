@@ -5,8 +5,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tritonproof.ratios import FAR_MORE, MAX_LOADINGS, loading_is_slower
+from tritonproof.record import correctness, fields
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
-from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
+from tritonproof.record.speed import BaselineComparison, ServedSide, SpeedComparison
 from tritonproof.reports.correctness_text import difference_text, failed_steps
 from tritonproof.reports.phrases import counted, first_of
 from tritonproof.reports.publishable import Publishable
@@ -20,7 +21,7 @@ class ComparedModel(NamedTuple):
 
     record: Publishable
     comparison: BaselineComparison
-    gate: GateResult | None
+    gate: correctness.GateResult | None
     """The gate `baseline`; None if answers were not compared."""
     speeds: Sequence[SpeedComparison]
     """The comparison of each load point; empty if the record hides its speed."""
@@ -68,7 +69,7 @@ def footprint_failures(comparison: BaselineComparison) -> list[str]:
     return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
-def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
+def baseline_verdict(model: ComparedModel) -> tuple[fields.Verdict, str]:
     """Whether the model may replace the other, and why. It may if all answers are right and the same, no load
     point is slower or has a longer p99, its footprint is about equal, and its log has no new warning."""
     record, comparison, gate, speeds = model

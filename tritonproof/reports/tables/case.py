@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tritonproof.record import correctness, setup
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.schema import REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports import correctness_text, phrases
 from tritonproof.reports.nvidia_readmes import nvidia_names
 from tritonproof.reports.publishable import Publishable
@@ -162,7 +162,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if joins_requests else "-",
         "triton preferred batch sizes": sizes if joins_requests else "-",
     }
-    of_target = {"cpu": "CPU", REMOTE: "Hardware"}
+    of_target = {"cpu": "CPU", setup.REMOTE: "Hardware"}
     own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
     if case.model.endswith("-micro"):
         own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
@@ -181,15 +181,15 @@ def _start(record: Publishable, scenario: str) -> str:
     return f"{server}model load {DURATION.text(start.loading_s)}, first request {first}{longest}"
 
 
-def _stage(name: str) -> Column[Score]:
-    def take(score: Score) -> str | None:
+def _stage(name: str) -> Column[correctness.Score]:
+    def take(score: correctness.Score) -> str | None:
         value = getattr(score, name)
         return None if value is None else correctness_text.metric_text(score, value)
 
     return Column(name.capitalize(), take, right_aligned=True)
 
 
-_LEDGER: Sequence[Column[Score]] = (
+_LEDGER: Sequence[Column[correctness.Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
     Column("Limit", lambda score: correctness_text.tightest_text(score) or None, right_aligned=True),
@@ -197,7 +197,7 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
-_DISAGREEMENTS: Sequence[Column[Disagreement]] = (
+_DISAGREEMENTS: Sequence[Column[correctness.Disagreement]] = (
     Column("Between", lambda pair: " and ".join(pair.between)),
     Column("Samples that differ", lambda pair: pair.count, COUNT),
     Column("Lost", lambda pair: pair.lost, COUNT),
@@ -208,14 +208,14 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
 )
 
 
-def _output(title: str, name: str) -> Column[OutputDifference]:
+def _output(title: str, name: str) -> Column[correctness.OutputDifference]:
     by_kind = {"differing": AGREEMENT, "error": RELATIVE_ERROR}
     return Column(title, lambda row: cell_of(by_kind[row.kind], getattr(row, name)), right_aligned=True)
 
 
-def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> Table:
+def _outputs_table(previous_stage: str, outputs: Sequence[correctness.OutputDifference]) -> Table:
     kinds = {"differing": "integers that differ", "error": "error"}
-    columns: Sequence[Column[OutputDifference]] = (
+    columns: Sequence[Column[correctness.OutputDifference]] = (
         Column(f"Output, beside {previous_stage}", lambda output: f"{output.output}, {kinds[output.kind]}"),
         _output("Mean", "mean"),
         _output("Limit", "mean_limit"),
@@ -226,13 +226,13 @@ def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> 
     return table(columns, outputs)
 
 
-def _apart(gate: GateResult) -> str | None:
+def _apart(gate: correctness.GateResult) -> str | None:
     if (answers := gate.answer_comparison) is None:
         return None
     return correctness_text.difference_text(answers) + correctness_text.answer_remarks(answers)
 
 
-_GATES: Sequence[Column[GateResult]] = (
+_GATES: Sequence[Column[correctness.GateResult]] = (
     Column("Without labels", lambda row: row.demand or row.gate),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),

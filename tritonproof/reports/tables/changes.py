@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
-from tritonproof.record.schema import Mark
+from tritonproof.record.speed import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, PairedScores, PointChange, RecordSet, ScoreChange
 from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text

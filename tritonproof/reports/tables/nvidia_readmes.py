@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tritonproof.record import Record, fields
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from tritonproof.record.schema import Estimate, Record
 from tritonproof.reports import phrases
 from tritonproof.reports.nvidia_readmes import (
     NvidiaRow,
@@ -64,7 +64,7 @@ def _as_published(value: float | None) -> Cell | None:
 def _latency_columns(name: str) -> list[Column[PointRow[NvidiaRow]]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
 
-    def measured(row: PointRow[NvidiaRow]) -> Estimate | None:
+    def measured(row: PointRow[NvidiaRow]) -> fields.Estimate | None:
         return row.result.latency_ms.get(name)
 
     return [

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tritonproof.ratios import FALSE_ALARM_RATE
-from tritonproof.record import quantities, schema
+from tritonproof.record import Record, quantities, speed
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
 from tritonproof.reports import derived, phrases, speed_text
 from tritonproof.reports.correctness_text import verified_answers_text
@@ -22,7 +22,7 @@ class PointRow(Generic[Detail]):
     """A load point that may be shown, its case, and the detail that a table shows of it."""
 
     record: Publishable
-    result: schema.PointResult
+    result: speed.PointResult
     detail: Detail
 
 
@@ -57,7 +57,7 @@ _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     "batch": Column("", lambda row: row.result.point.batch, COUNT, narrow="Batch"),
     "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
     "throughput_per_s": Column("", lambda row: row.result.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
-    **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
+    **{f"{name}_ms": _component(name) for name in speed.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
 """The columns by their names in tritonproof.reports.nvidia_readmes; the model's source has their titles."""
@@ -81,7 +81,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
 _AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.result.point))
 
 
-def cost_cell(record: Publishable, result: schema.PointResult) -> Cell:
+def cost_cell(record: Publishable, result: speed.PointResult) -> Cell:
     """The cost of a million inferences at a load point; `-` without a price."""
     cost = derived.cost_per_million(record, result)
     cell = cell_of(quantities.COST, cost)
@@ -117,7 +117,7 @@ def resources_table(record: Publishable, scenario: str) -> Table:
     return resources if len(resources.columns) > 1 else Table((), ())
 
 
-def price_sentence(records: Sequence[schema.Record]) -> str:
+def price_sentence(records: Sequence[Record]) -> str:
     """A sentence on the price and on which inferences are correct; empty without a price."""
     prices = sorted({record.price_per_hour for record in records if record.price_per_hour is not None})
     if not prices:
@@ -159,7 +159,7 @@ def _certified(name: str) -> list[Column[PointRow[object]]]:
     ]
 
 
-_CALLED: Sequence[Column[PointRow[schema.CalledModel]]] = (
+_CALLED: Sequence[Column[PointRow[speed.CalledModel]]] = (
     _AT,
     Column("Called model", lambda row: row.detail.model),
     Column("Calls", lambda row: Cell(f"{row.detail.calls:.2f}", row.detail.calls), COUNT),
@@ -181,13 +181,13 @@ def called_models_table(record: Publishable, scenario: str) -> Table:
 # --- the load points that a user's limits or another build are compared with -------------------------------
 
 
-def _limited_latency(row: PointRow[schema.LatencyBudget]) -> Cell:
+def _limited_latency(row: PointRow[speed.LatencyBudget]) -> Cell:
     name, limit_ms = row.detail.percentile, row.detail.budget_ms
     cell = cell_of(LATENCY, row.result.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
+_BUDGETS: Sequence[Column[PointRow[speed.LatencyBudget]]] = (
     Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Latency", _limited_latency),
@@ -211,7 +211,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
     return table(_BUDGETS, _rows_with("latency_budget", records, scenario))
 
 
-_COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
+_COMPARISON: Sequence[Column[PointRow[speed.SpeedComparison]]] = (
     Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Speed, ratio", lambda row: speed_cell(row.detail), RATIO, right_aligned=False),
@@ -221,11 +221,11 @@ _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
 )
 
 
-def speed_cell(comparison: schema.SpeedComparison) -> Cell:
+def speed_cell(comparison: speed.SpeedComparison) -> Cell:
     return cell_of(RATIO, comparison.ratio, "interval", 1 - comparison.allowed_slowdown)
 
 
-def p99_cell(comparison: schema.SpeedComparison) -> Cell:
+def p99_cell(comparison: speed.SpeedComparison) -> Cell:
     """The p99 latency over the baseline's; `-` if it is unknown."""
     return cell_of(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
@@ -243,7 +243,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
 
 # --- beside the same artifact in process -------------------------------------------------------------------
 
-_EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
+_EFFICIENCY: Sequence[Column[speed.Efficiency]] = (
     Column("At", lambda row: full_point_text(row.point)),
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tritonproof.record import Growth, Soak, speed
+from tritonproof.record.fields import Verdict
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMORY, RATIO
-from tritonproof.record.schema import PROCESS_MEMORY, Growth, Soak, Verdict
 from tritonproof.reports import phrases
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
@@ -36,7 +37,7 @@ def soak_text(soak: Soak) -> str:
     memory = [
         f"{growth.resource} {_growth_text(growth)}"
         for growth in soak.growth
-        if growth.resource in PROCESS_MEMORY and growth.verdict == "passed"
+        if growth.resource in speed.PROCESS_MEMORY and growth.verdict == "passed"
     ]
     undecided = undecided_growth(soak, "loading")
     parts = [f"no leak in {_length_text(soak)}", *memory, *undecided, _speed_text(soak)]

@@ -5,9 +5,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tritonproof.record import schema
+from tritonproof.record import Record, correctness, setup, speed
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from tritonproof.record.schema import Mark, Record
 from tritonproof.reports import correctness_text, derived, phrases, speed_text
 from tritonproof.reports.nvidia_readmes import nvidia_ratio
 from tritonproof.reports.publishable import Publishable
@@ -101,18 +100,18 @@ def summary_columns(records: Sequence[Publishable]) -> Sequence[Column[Publishab
     )
 
 
-def _at_best(take: Callable[[Publishable, schema.PointResult], Any]) -> Callable[[Publishable], Any]:
+def _at_best(take: Callable[[Publishable, speed.PointResult], Any]) -> Callable[[Publishable], Any]:
     """What a column takes of a case and its fastest load point; None if it has none that may be shown."""
     return lambda record: take(record, best) if (best := derived.fastest_point(record)) else None
 
 
-def _p99(_record: Publishable, result: schema.PointResult) -> Cell:
+def _p99(_record: Publishable, result: speed.PointResult) -> Cell:
     p99 = result.latency_ms.get("p99")
     cell = cell_of(LATENCY, p99)
     return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
 
 
-def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
+def _score_cell(score: correctness.Score, value: float, before: str) -> Cell:
     text = correctness_text.metric_text(score, value)
     return Cell(f"{before}{text}", cell_of(METRICS[score.better], value).value)
 
@@ -138,7 +137,7 @@ def _to_reference(record: Publishable) -> Cell | None:
     return Cell("reference", cell.value) if compared.case_id == record.name else cell
 
 
-def _marks(record: Publishable) -> list[Mark]:
+def _marks(record: Publishable) -> list[speed.Mark]:
     """What a reader should know of a case beyond its cells. A sentence is a mark with itself as code."""
     sentences = []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
@@ -148,7 +147,7 @@ def _marks(record: Publishable) -> list[Mark]:
     sentences += filter(None, [correctness_text.unmeasured_text(record), speed_text.version_note(record)])
     measured = derived.fastest_point(record), derived.efficiency_at_fastest(record)
     marks = itertools.chain(*(result.marks for result in measured if result is not None))
-    return [*(Mark(remark, remark) for remark in sentences), *marks]
+    return [*(speed.Mark(remark, remark) for remark in sentences), *marks]
 
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
@@ -181,7 +180,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> 
     return [several, Bullets(lines)]
 
 
-def _machine_text(machine: schema.Machine) -> str:
+def _machine_text(machine: setup.Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
@@ -189,7 +188,7 @@ def _machine_text(machine: schema.Machine) -> str:
     return "; ".join(filter(None, (f"{elsewhere}{gpu}{cpu}", machine.system, versions)))
 
 
-def _serving(serving: schema.Serving | None) -> str:
+def _serving(serving: setup.Serving | None) -> str:
     if serving is None:
         return "not served yet"
     digest = f"@{serving.image_digest}" if serving.image_digest else ""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from tritonproof.record import fields, speed
 from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity, is_shown
-from tritonproof.record.schema import MARKS, Estimate, Mark
 from tritonproof.reports.phrases import grouped, letter
 
 Item = TypeVar("Item", contravariant=True)
@@ -25,13 +25,13 @@ class Cell(NamedTuple):
     high: float | None = None
 
 
-Taken = str | int | float | Estimate | Cell | None
+Taken = str | int | float | fields.Estimate | Cell | None
 """What a column may take of an item: a Cell if the text needs a special form."""
 
 
 def cell_of(
     quantity: Quantity,
-    taken: float | Estimate | None,
+    taken: float | fields.Estimate | None,
     style: Style = "value",
     *apart_from: float,
     with_unit: bool = False,
@@ -39,7 +39,7 @@ def cell_of(
     """The cell of a figure, with digits that tell it from `apart_from`, and a unit if no title has it."""
     if taken is None:
         return Cell(NOTHING)
-    if not isinstance(taken, Estimate):
+    if not isinstance(taken, fields.Estimate):
         return Cell(quantity.text(taken) if with_unit else quantity.cell(taken), _in_unit(quantity, taken))
     if not is_shown(taken):
         return Cell(NOT_SHOWN)
@@ -97,7 +97,7 @@ class Table:
 
     columns: Sequence[Column[Any]]
     rows: Sequence[Sequence[Cell]]
-    marks: Sequence[Sequence[Mark]] = ()
+    marks: Sequence[Sequence[speed.Mark]] = ()
     """Reasons to take care with the figures of each row."""
     remarks: Sequence[str] = ()
     """The line for each letter in the column of notes; rows may share a letter."""
@@ -131,7 +131,7 @@ def table(
     columns: Sequence[Column[Item]],
     items: Iterable[Item],
     *,
-    marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
+    marks: Callable[[Item], Iterable[speed.Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
     """The table of the items, without optional columns that are empty, and with notes for marks."""
@@ -153,10 +153,10 @@ def table(
     return Table([column for column, _ in shown], rows, marks_of, remarks, [note for note in notes if note])
 
 
-def _meaning(marks: Sequence[Mark]) -> str:
+def _meaning(marks: Sequence[speed.Mark]) -> str:
     """The text that all marks of a code share, else the code's meaning."""
     texts = list(dict.fromkeys(mark.text for mark in marks))
-    return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
+    return texts[0] if len(texts) == 1 else speed.MARKS.get(marks[0].code, "; ".join(texts))
 
 
 class Heading(NamedTuple):

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from tritonproof.record.schema._setup import Better, Count, Name, Number, Origin, Struct, Text
+from tritonproof.record.fields import Better, Count, Name, Number, Struct, Text
+from tritonproof.record.setup import Origin
 
 
 class OutputDifference(Struct, frozen=True):

@@ -2,33 +2,32 @@
 model's start-up and memory on two servers."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tritonproof.record.schema._answers import AnswerComparison, Ledger
-from tritonproof.record.schema._setup import (
-    CERTIFIED_CONFIDENCE,
+from tritonproof.record.correctness import AnswerComparison, Ledger
+from tritonproof.record.fields import (
     SPEED,
-    Arrivals,
     ByName,
     Confidence,
     Count,
-    Deployment,
     Estimate,
     Name,
     NotNegative,
     Number,
-    Origin,
     Positive,
     PositiveCount,
     Ratio,
-    Scenario,
     Share,
     Struct,
     Text,
     Verdict,
 )
+from tritonproof.record.setup import Deployment, Origin, Scenario
+
+Arrivals = Literal["constant", "poisson"]
+"""The distribution in time of requests at a rate."""
 
 
 class LoadPoint(Struct, frozen=True, order=True):
@@ -70,7 +69,6 @@ COMPONENTS = (
     "client_recv",
 )
 """The parts of a request's latency, in the order and by the names of the published tables."""
-
 MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 lies between the two largest latencies",
@@ -134,6 +132,10 @@ class GpuUse(Struct, frozen=True):
     energy_j_per_1000: Number | None
     """Joules for 1,000 inferences: the mean power of all GPUs over the throughput."""
     sm_clock_mhz: Number | None
+
+
+CERTIFIED_CONFIDENCE = 0.99
+"""The confidence of a certified bound: the default of MLPerf LoadGen, with a tolerance of zero."""
 
 
 class CertifiedPercentile(Struct, frozen=True):
