@@ -22,7 +22,7 @@ from tests.helpers import give_to_another_user, present
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
 from tritonproof.client.input_data import InputData, input_data
-from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
+from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
@@ -91,7 +91,7 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, speed.LoadPoint("online", 1, 1), samples=1)
-        given = ask_samples(job.served, [np.array([0])] * 20, 1, "", shared_memory="system")
+        given = job.served.ask([[0]] * 20, shared_memory="system")
         checked = present(job.expected_answers).compare(given).result
     assert (checked.count, checked.wrong) == (20, 19)
     assert present(checked.first_wrong).actual in ("nan", "-1")

@@ -1,6 +1,6 @@
 """A model whose answers a test makes up: right, another sample's, or off by less than 2 % of the largest."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,9 +36,9 @@ class MadeUpModel(ServedModel):
     asked: list[tuple[list[int], int]] = field(default_factory=list)
     """The samples of each request, and how many were in flight."""
 
-    def ask(self, sample_indices: Iterable[Sequence[int] | np.ndarray], in_flight: int = 1) -> list[Answer]:
+    def ask(self, sample_indices: Iterable[Any], in_flight: int = 1, **how: Any) -> list[Answer]:
         if self.rule is None:
-            return super().ask(sample_indices, in_flight)
+            return super().ask(sample_indices, in_flight, **how)
         requests = [np.asarray(item) for item in sample_indices]
         self.asked.extend((item.tolist(), in_flight) for item in requests)
         answers = [self.rule(item, in_flight) for item in requests]

@@ -205,7 +205,7 @@ class ModelWithOption(ServedModel):
 
     more: Remembering
 
-    def ask(self, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
+    def ask(self, sample_indices: Any, *_how: Any, **_more: Any) -> list[Answer]:
         answers = []
         for samples in sample_indices:
             inputs = self.data.inputs(samples)

@@ -32,11 +32,11 @@ def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (machine := tmp_path / "machine").mkdir()
     monkeypatch.setattr(locks, "MACHINE_LOCK", machine)
 
-    def ask(served: requests.ServedModel, batches: Any, *_how: object) -> list[requests.Answer]:
+    def ask(served: requests.ServedModel, batches: Any, *_: object, **_how: object) -> list[requests.Answer]:
         answers = (served.server.infer("", served.model, served.data.inputs(rows)) for rows in batches)
         return [requests.Answer(*pair) for pair in zip(batches, answers, strict=True)]
 
-    monkeypatch.setattr(requests, "ask_samples", ask)
+    monkeypatch.setattr(requests.ServedModel, "ask", ask)
     with contextlib.ExitStack() as stack:
 
         def start(

@@ -10,7 +10,7 @@ from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
+from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
@@ -118,7 +118,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
         with locks.hold_machine(exclusive=True):
             run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
-        given = ask_samples(served, data.requests(1), 1, "", shared_memory=shared_memory)
+        given = served.ask(data.requests(1), shared_memory=shared_memory)
         answers = expected.compare(given).result
     assert len(run.all_latencies_ms) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)

@@ -1,13 +1,13 @@
 """The last stage: the answers to the evaluation data through the server, with many requests in flight."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, send_messages
 from tritonproof.serve.messages import content_size_bytes, infer_message, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples
@@ -23,39 +23,30 @@ def evaluate_through_server(
 ) -> StageAnswers:
     """Send all rows through the server once, the first alone, then in mixed batch sizes, many in flight,
     and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
-    model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
+    model, name, parts, done = case.model, server.name_of(case), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
-    first_bytes = content_size_bytes(samples.read([0]))
-    with requests_in_flight(server, where=case) as in_flight:
 
-        def take() -> None:
-            nonlocal done, answer_bytes
-            indices, answer = in_flight.next_answer()
-            sizes.pop(indices[0])
-            outputs = _outputs(case, indices, answer)
-            answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(indices))
-            parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
-            if comparison is not None:
-                comparison.add(outputs, indices)
-            done += len(indices)
-            on_progress(f"{done:,} of {len(samples):,}")
+    def take(indices: range, answer: bytes) -> None:
+        nonlocal done, answer_bytes
+        outputs = _outputs(case, indices, answer)
+        answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(indices))
+        parts[indices.start] = keep_outputs("served", model, outputs, samples, indices)
+        if comparison is not None:
+            comparison.add(outputs, indices)
+        done += len(indices)
+        on_progress(f"{done:,} of {len(samples):,}")
 
-        def batches() -> Iterator[range]:
-            yield range(1)  # alone: its answer shows how many rows fit
-            take()
-            most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
-            yield from mixed_batches(len(samples), min(max_batch_size, most_rows), start=1)
+    def request(indices: range) -> tuple[range, bytes, int]:
+        inputs = samples.read(indices)
+        size = content_size_bytes(inputs) + len(indices) * answer_bytes
+        return indices, infer_message(name, model, inputs, str(indices.start)), size
 
-        for indices in batches():
-            inputs = samples.read(indices)
-            size = content_size_bytes(inputs) + len(indices) * answer_bytes
-            while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
-                take()
-            name, request_id = server.name_of(case), str(indices.start)
-            in_flight.send(indices, infer_message(name, model, inputs, request_id))
-            sizes[indices[0]] = size
-        while in_flight.count:
-            take()
+    def send(batches: Iterable[range]) -> None:
+        send_messages(server, map(request, batches), take, IN_FLIGHT, where=case, max_bytes=IN_FLIGHT_BYTES)
+
+    send([range(1)])  # alone: its answer shows how many rows fit
+    most_rows = max(1, IN_FLIGHT_BYTES // (content_size_bytes(samples.read([0])) + answer_bytes))
+    send(mixed_batches(len(samples), min(max_batch_size, most_rows), start=1))
     in_order = [parts[start] for start in sorted(parts)]
     differences = () if comparison is None else comparison.differences
     return answers_at("served", model, in_order, requests=len(parts), differences=differences)

@@ -7,14 +7,14 @@ import math
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import InputData
-from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_slices
+from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_in, tensor_slices
 from tritonproof.record.setup import ConfigVariant
 from tritonproof.serve.connection import (
     MAX_REFUSAL_CHARS,
@@ -24,23 +24,28 @@ from tritonproof.serve.connection import (
     error_text,
     grpc_channel,
 )
-from tritonproof.serve.messages import infer_message, inputs_of, response_outputs
+from tritonproof.serve.messages import infer_message, inputs_of, raw_content, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
 _NOT_WRITTEN = 0xFF
 """The byte that fills an answer's slot before its request is sent: NaN in every floating-point type, -1 in
 integers. So what a server does not write is not right, and nothing of an earlier answer."""
+IN_FLIGHT = 64
+"""The most requests that are sent without an answer; the published scripts allow 128."""
+IN_FLIGHT_BYTES = 1 << 28
+"""The most bytes of tensors in flight; volumes of 50 MB go out a few at a time."""
 _MAX_BYTES = 256 << 20
 """The bytes of answers after which no more requests are sent, if they are sent for a given time."""
-_IF_ONE_FAILS = (
+IF_ONE_FAILS = (
     "the server's words, and the end of its log, tell why; where one of its processes was killed for want of "
     "memory, use fewer instances (--deployment instances=1)"
 )
+"""What to do about a failed request, where all requests are alike."""
+_SOON_S = 1.0
+"""Seconds after which an answer is late."""
 
 SharedMemory = Literal["system", "cuda", "none"]
-RawAnswer = tuple[bytes, ...]
-"""What is kept of an answer until it is read: the message, and with shared memory the content of its slot."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +58,30 @@ class ServedModel:
     model: Model
     data: InputData
 
-    def ask(self, sample_indices: Iterable[Sequence[int] | np.ndarray], in_flight: int = 1) -> "list[Answer]":
-        """The answers to requests for samples, `in_flight` at a time. Raises ProofError if one fails."""
+    def ask(
+        self,
+        sample_indices: Iterable[Sequence[int] | np.ndarray],
+        in_flight: int = 1,
+        *,
+        where: str = "",
+        seconds: float | None = None,
+        shared_memory: SharedMemory = "none",
+    ) -> "list[Answer]":
+        """Where answers are to be compared: those to requests for samples, each sent once, or all repeatedly
+        for `seconds`, `in_flight` at a time. This takes little CPU: requests are made before and answers read
+        afterwards. In shared memory, all have one size. Raises ProofError, with `where`, if a request fails,
+        or as `_prepared_requests` does."""
         batches = [np.asarray(samples, int) for samples in sample_indices]
         rows = max(map(len, batches), default=1)
-        where = f"{self.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
-        return ask_samples(self, batches, in_flight, where)
+        load = "alone" if rows == in_flight == 1 else f"b{rows:03d}-c{in_flight:03d}"
+        where = where or f"{self.name}, {load}"
+        with _prepared_requests(self, batches, in_flight, shared_memory) as prepared:
+            received = _closed_loop(self.server, prepared, in_flight, where, seconds)
+            return [Answer(batches[number], prepared.read(*raw)) for number, raw in received]
 
     def responses(self, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
-        """Send requests for samples one by one; returns each ModelInferResponse, or as a text the server's
-        reason for a refusal. Raises ProofError if the server is gone or late, which is no refusal."""
+        """Where refusals or the form of answers are judged: to requests for samples, sent one by one, each
+        ModelInferResponse, or as a text the reason for a refusal. Raises ProofError if the server is gone."""
         from tritonclient.grpc import InferRequestedOutput
 
         server, responses = self.server, []
@@ -73,12 +92,16 @@ class ServedModel:
             try:
                 responses.append(server.wait_for(functools.partial(infer, inputs)).get_response())
             except client_error_type() as error:
-                refusal = error.message() or str(error.status())  # type: ignore[attr-defined]
-                if not server.is_live():
-                    what = f"Triton ended, or answers no more, at a request: {refusal}"
-                    raise ProofError(f"{what}{server.log_tail()}", where=self.name) from error
-                responses.append(refusal[:MAX_REFUSAL_CHARS])
+                words = error.message() or str(error.status())  # type: ignore[attr-defined]
+                responses.append(self.refusal(words))
         return responses
+
+    def refusal(self, words: str, request: str = "a request") -> str:
+        """The words of a request's error, shortened. Raises ProofError if the server is gone, no refusal."""
+        if self.server.is_live():
+            return words[:MAX_REFUSAL_CHARS]
+        gone = f"Triton ended, or answers no more, at {request}: {words}"
+        raise ProofError(f"{gone}{self.server.log_tail()}", where=self.name)
 
 
 @dataclass(frozen=True)
@@ -116,71 +139,117 @@ def single_answer(sample: int, row: Arrays) -> Answer:
     return Answer(np.array([sample]), {name: values[None] for name, values in row.items()})
 
 
+def send_messages(
+    server: Server,
+    requests: Iterable[tuple[Any, bytes, int]],
+    take: Callable[[Any, bytes], None],
+    in_flight: int,
+    *,
+    where: object,
+    fix: str | None = None,
+    max_bytes: float = math.inf,
+) -> None:
+    """Where requests are not of load data: send those that the caller serializes, many in flight, and give
+    `take` each answer as it arrives.
+
+    Each of `requests` is a key, a ModelInferRequest, and the bytes of its tensors and its answer's; `take`
+    gets the key and the ModelInferResponse. At most `in_flight` wait for answers, and if several, at most
+    `max_bytes`; the next request is asked for when there is room. Raises ProofError, with `where` and `fix`,
+    if one fails or the server hangs; an error cancels the rest.
+    """
+    import grpc
+
+    answered: queue.SimpleQueue[tuple[Any, int, Any]] = queue.SimpleQueue()  # gRPC's threads fill it
+    waiting = waiting_bytes = 0
+
+    def receive() -> None:
+        nonlocal waiting, waiting_bytes
+        try:
+            try:
+                key, size, call = answered.get(timeout=_SOON_S)
+            except queue.Empty:  # watching for a hanging server takes a thread, so only for a late answer
+                key, size, call = server.wait_for(answered.get)
+            answer = bytes(call.result())
+        except (grpc.RpcError, HangsError) as error:
+            reason = f"{error_text(error, REQUEST_S)}{server.log_tail()}"
+            raise ProofError(f"a request failed: {reason}", where=where, fix=fix) from error
+        waiting, waiting_bytes = waiting - 1, waiting_bytes - size
+        take(key, answer)
+
+    with grpc_channel(server.address, server.spec.access) as channel:
+        start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
+        metadata = server.spec.access.metadata  # the user's file is read once for all requests
+        for key, message, size in requests:
+            while waiting and waiting_bytes + size > max_bytes:
+                receive()
+            call = start(message, timeout=REQUEST_S, metadata=metadata)
+            call.add_done_callback(lambda done, key=key, size=size: answered.put((key, size, done)))
+            waiting, waiting_bytes = waiting + 1, waiting_bytes + size
+            while waiting >= in_flight:
+                receive()
+        while waiting:
+            receive()
+
+
+_RawAnswer = tuple[bytes, bytes]
+"""What is kept of an answer until it is read: the message, and the content of its slot in shared memory."""
+
+
 @dataclass(frozen=True)
-class PreparedRequests:
+class _PreparedRequests:
     """Prepared requests, numbered from 0, and slots for as many answers as there are requests in flight."""
 
     count: int
     message: Callable[[int, int], bytes]
     """`message(number, slot)`: the serialized request, whose answer overwrites what `slot` holds."""
-    keep: Callable[[int, bytes], RawAnswer]
-    """`keep(slot, message)`: what `read` needs of the answer in `slot`, which is then free."""
-    read: Callable[[RawAnswer], Arrays]
-    """The outputs of a kept answer by name, without any that does not fit its slice."""
+    content: Callable[[int], bytes]
+    """`content(slot)`: what lies in `slot`, which is then free."""
+    read: Callable[[bytes, bytes], Arrays]
+    """`read(message, content)`: an answer's outputs by name, without any that does not fit its slice."""
 
 
-def ask_samples(
-    served: ServedModel,
-    batches: Sequence[np.ndarray],
-    concurrency: int,
-    where: str,
-    seconds: float | None = None,
-    shared_memory: SharedMemory = "none",
-) -> list[Answer]:
-    """The answers to requests for `batches`, lists of samples' indices of one size, each sent once, or all
-    repeatedly for `seconds`, `concurrency` at a time. This takes little CPU: requests are made before and
-    answers read afterwards. Raises ProofError, with `where`, if a request fails or tensors have no room."""
-    with prepared_requests(served, batches, concurrency, shared_memory) as requests:
-        answers = closed_loop(served.server, requests, concurrency, where, seconds)
-        return [Answer(batches[number], requests.read(raw)) for number, raw in answers]
-
-
-def closed_loop(
-    server: Server, requests: PreparedRequests, concurrency: int, where: str, seconds: float | None = None
-) -> list[tuple[int, RawAnswer]]:
+def _closed_loop(
+    server: Server, requests: _PreparedRequests, concurrency: int, where: str, seconds: float | None
+) -> list[tuple[int, _RawAnswer]]:
     """Each answer with its request's number, as they arrive. Each request is sent once, or all repeatedly for
-    `seconds`, `concurrency` in flight. Raises ProofError, with `where`, if one fails."""
-    one_round = range(requests.count)
-    numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
-    most_bytes = math.inf if seconds is None else _MAX_BYTES
-    answers: list[tuple[int, RawAnswer]] = []
-    size = 0
-    with requests_in_flight(server, where=where, fix=_IF_ONE_FAILS) as in_flight:
-        for slot in range(concurrency):
-            if (number := next(numbers, None)) is not None:
-                in_flight.send((number, slot), requests.message(number, slot))
-        while in_flight.count:
-            (number, slot), message = in_flight.next_answer()
-            answers.append((number, requests.keep(slot, message)))
-            size += sum(map(len, answers[-1][1]))
-            further = next(numbers, None) if time.monotonic() < deadline and size < most_bytes else None
-            if further is not None:
-                in_flight.send((further, slot), requests.message(further, slot))
+    `seconds`, `concurrency` in flight."""
+    limit_s, most_bytes = (math.inf, math.inf) if seconds is None else (seconds, _MAX_BYTES)
+    deadline = time.monotonic() + limit_s
+    answers: list[tuple[int, _RawAnswer]] = []
+    size, free_slots = 0, list(range(concurrency))
+
+    def messages() -> Iterator[tuple[tuple[int, int], bytes, int]]:
+        one_round = range(requests.count)
+        for sent, number in enumerate(one_round if seconds is None else itertools.cycle(one_round)):
+            if sent >= concurrency and (time.monotonic() >= deadline or size >= most_bytes):
+                return
+            slot = free_slots.pop(0)
+            yield (number, slot), requests.message(number, slot), 0
+
+    def take(number_and_slot: tuple[int, int], message: bytes) -> None:
+        nonlocal size
+        number, slot = number_and_slot
+        answers.append((number, (message, requests.content(slot))))
+        size += sum(map(len, answers[-1][1]))
+        free_slots.append(slot)
+
+    send_messages(server, messages(), take, concurrency, where=where, fix=IF_ONE_FAILS)
     return answers
 
 
 @contextlib.contextmanager
-def prepared_requests(
+def _prepared_requests(
     served: ServedModel, batches: Sequence[np.ndarray], concurrency: int, shared_memory: SharedMemory
-) -> Iterator[PreparedRequests]:
-    """Requests for `batches`, lists of samples' indices of one size, at most `concurrency` at a time, with
-    tensors in this kind of shared memory, for the length of the block.
+) -> Iterator[_PreparedRequests]:
+    """Requests for `batches`, lists of samples' indices, at most `concurrency` at a time, with tensors in
+    this kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
     tensors have no room or the server refuses the memory, and NotAvailableError for such a model under load
     in CUDA shared memory, where nothing could verify its answers.
     """
+    from tritonclient.grpc import service_pb2
+
     name, model, data = served.name, served.model, served.data
     tensors = (*model.inputs, *model.outputs)
     # A slot needs a known number of bytes, of a type that NumPy has, unlike BF16.
@@ -197,28 +266,21 @@ def prepared_requests(
         raise NotAvailableError(what, fix="leave --shared-memory cuda out")
     else:
         messages = [infer_message(name, model, data.inputs(samples)) for samples in batches]
-        yield in_messages(messages, batched=model.batched)
 
+        def read(answer: bytes, _content: bytes) -> Arrays:
+            response = service_pb2.ModelInferResponse.FromString(answer)
+            return response_outputs(response, batched=model.batched)
 
-def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> PreparedRequests:
-    """Requests whose messages carry the tensors, as do those of their answers."""
-
-    def read(raw: RawAnswer) -> Arrays:
-        from tritonclient.grpc import service_pb2
-
-        return response_outputs(service_pb2.ModelInferResponse.FromString(raw[0]), batched=batched)
-
-    count, keep = len(messages), lambda _slot, answer: (answer,)
-    return PreparedRequests(count, lambda number, _slot: messages[number], keep, read)
+        message, content = lambda number, _slot: messages[number], lambda _slot: b""
+        yield _PreparedRequests(len(messages), message, content, read)
 
 
 @contextlib.contextmanager
 def _in_shared_memory(
     served: ServedModel, batches: Sequence[np.ndarray], slots: int, shared_memory: SharedMemory
-) -> Iterator[PreparedRequests]:
+) -> Iterator[_PreparedRequests]:
     """Requests with the inputs of all in one region of shared memory, followed by the slots of answers."""
     from tritonclient.grpc import service_pb2
-    from tritonclient.utils import triton_to_np_dtype
 
     name, model, rows, batch = served.name, served.model, served.data.arrays, len(batches[0])
     input_sizes = {tensor: values[0].nbytes * batch for tensor, values in rows.items()}
@@ -242,8 +304,8 @@ def _in_shared_memory(
             request = service_pb2.ModelInferRequest(model_name=name)
             slices, _ = tensor_slices(input_sizes, request_bytes * number)
             for tensor in model.inputs:
-                values = np.ascontiguousarray(rows[tensor.name][samples])
-                memory[slices[tensor.name]] = values.reshape(-1).view(np.uint8).data
+                values = rows[tensor.name][samples]
+                memory[slices[tensor.name]] = raw_content(values, tensor.dtype)
                 entry = request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=values.shape)
                 _point_to(entry, region, slices[tensor.name])
             input_messages.append(bytes(request.SerializeToString()))
@@ -258,20 +320,17 @@ def _in_shared_memory(
             memory[starts[slot] : starts[slot] + slot_bytes] = not_written
             return input_messages[number] + output_messages[slot]
 
-        def read(raw: RawAnswer) -> Arrays:
-            arrays = {}
-            answer, content = raw
+        def content(slot: int) -> bytes:
+            return memory[starts[slot] : starts[slot] + slot_bytes]
+
+        def read(answer: bytes, slot_content: bytes) -> Arrays:
+            arrays, view = {}, memoryview(slot_content)
             for tensor in service_pb2.ModelInferResponse.FromString(answer).outputs:
-                slice_, shape = outputs.get(tensor.name), list(tensor.shape)
-                dtype, count = np.dtype(triton_to_np_dtype(tensor.datatype)), int(np.prod(shape))
-                if slice_ is not None and 0 <= count * dtype.itemsize <= slice_.stop - slice_.start:
-                    arrays[tensor.name] = np.frombuffer(content, dtype, count, slice_.start).reshape(shape)
-            return arrays
+                if (slice_ := outputs.get(tensor.name)) is not None:
+                    arrays[tensor.name] = tensor_in(view[slice_], tensor.datatype, tensor.shape)
+            return {name: values for name, values in arrays.items() if values is not None}
 
-        def keep(slot: int, answer: bytes) -> RawAnswer:
-            return answer, memory[starts[slot] : starts[slot] + slot_bytes]
-
-        yield PreparedRequests(len(batches), message, keep, read)
+        yield _PreparedRequests(len(batches), message, content, read)
 
 
 def _point_to(tensor: Any, region: str, slice_: slice) -> None:
@@ -279,60 +338,3 @@ def _point_to(tensor: Any, region: str, slice_: slice) -> None:
     tensor.parameters["shared_memory_region"].string_param = region
     tensor.parameters["shared_memory_offset"].int64_param = slice_.start
     tensor.parameters["shared_memory_byte_size"].int64_param = slice_.stop - slice_.start
-
-
-IN_FLIGHT = 64
-"""The most requests that are sent without an answer; the published scripts allow 128."""
-IN_FLIGHT_BYTES = 1 << 28
-"""The most bytes of tensors in flight; volumes of 50 MB go out a few at a time."""
-_SOON_S = 1.0
-"""Seconds after which an answer is late."""
-
-
-@dataclass
-class RequestsInFlight:
-    """Requests on a channel of their own, each with a key by which the sender recognises its answer."""
-
-    server: Server
-    start: Callable[[bytes], Any]
-    """Sends a serialized ModelInferRequest, and returns gRPC's call."""
-    where: object
-    fix: str | None
-    count: int = 0
-    done: "queue.SimpleQueue[tuple[Any, Any]]" = field(default_factory=queue.SimpleQueue)
-    """The key and gRPC's call of each answered request; gRPC's threads put them here."""
-
-    def send(self, key: Any, message: bytes) -> None:
-        """Send a serialized ModelInferRequest without waiting for its answer."""
-        call = self.start(message)
-        call.add_done_callback(lambda done: self.done.put((key, done)))
-        self.count += 1
-
-    def next_answer(self) -> tuple[Any, bytes]:
-        """Wait for an answer; returns its request's key and the serialized ModelInferResponse. Raises
-        ProofError if a request fails or the server hangs."""
-        import grpc
-
-        try:
-            try:
-                key, call = self.done.get(timeout=_SOON_S)
-            except queue.Empty:  # watching for a hanging server takes a thread, so only for a late answer
-                key, call = self.server.wait_for(self.done.get)
-            answer = bytes(call.result())
-        except (grpc.RpcError, HangsError) as error:
-            reason = f"{error_text(error, REQUEST_S)}{self.server.log_tail()}"
-            raise ProofError(f"a request failed: {reason}", where=self.where, fix=self.fix) from error
-        self.count -= 1
-        return key, answer
-
-
-@contextlib.contextmanager
-def requests_in_flight(
-    server: Server, *, where: object, fix: str | None = None
-) -> Iterator[RequestsInFlight]:
-    """Send requests to a server during a block; its end cancels the rest. Errors have `where` and `fix`."""
-    with grpc_channel(server.address, server.spec.access) as channel:
-        start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
-        # The headers of all requests are read from the user's file once.
-        start = functools.partial(start, timeout=REQUEST_S, metadata=server.spec.access.metadata)
-        yield RequestsInFlight(server, start, where, fix)

@@ -4,17 +4,22 @@ the first GPU: it is allocated here and registered with the server."""
 import base64
 import contextlib
 import ctypes
+import math
 import mmap
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.host import scratch
+from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve import connection, wheels
 from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
 
 _LIBRARY = "libcudart.so.12"
 """The CUDA runtime that perf_analyzer 2.51 is linked to. perf_analyzer too allocates its regions on the first
@@ -35,6 +40,14 @@ def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, s
         slices[name] = slice(end, end + size)
         end += -(-size // _ALIGNMENT) * _ALIGNMENT
     return slices, end
+
+
+def tensor_in(content: bytes | memoryview, datatype: str, shape: Sequence[int]) -> np.ndarray | None:
+    """The tensor at the beginning of its slice of shared memory, as the server's answer describes it; None if
+    it does not fit there."""
+    # Texts have no fixed size.
+    size = 0 if datatype == "BYTES" else Tensor("", datatype, ()).row_bytes * math.prod(shape)
+    return values_of(content[:size], datatype, shape) if 0 <= size <= len(content) else None
 
 
 @contextlib.contextmanager

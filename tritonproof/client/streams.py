@@ -36,7 +36,8 @@ def sequence_of(inputs: Sequence[Arrays], number: int) -> list[StreamedRequest]:
 
 
 def converse(server: Server, model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
-    """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
+    """Where a request may have several answers, or belongs to a sequence: all answers to each request, each
+    sent after the last answer to the one before. Raises ProofError."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
     try:

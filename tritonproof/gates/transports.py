@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, merge_findings
-from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
-from tritonproof.client.shared_memory import shared_region, tensor_slices
+from tritonproof.client.shared_memory import shared_region, tensor_in, tensor_slices
 from tritonproof.gates.context import GateContext, wrong_text
 from tritonproof.record.correctness import AnswerComparison, GateResult
-from tritonproof.safe_io.arrays import values_of
-from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error_type
-from tritonproof.serve.messages import raw_content, read_output
+from tritonproof.serve.connection import REQUEST_S, client_error_type
+from tritonproof.serve.messages import datatype_and_shape, raw_content, read_output
 from tritonproof.serve.server import Server
-from tritonproof.spec import Tensor
 
 
 @dataclass(frozen=True)
@@ -44,10 +41,7 @@ def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
             try:
                 answers = [_ask(served, transport, sample) for sample in samples]
             except (client_error_type(), OSError) as error:
-                if not served.server.is_live():
-                    gone = f"Triton ended, or answers no more, at a request over {transport.name}: {error}"
-                    raise ProofError(f"{gone}{served.server.log_tail()}", where=served.name) from error
-                refusal = str(error)[:MAX_REFUSAL_CHARS]
+                refusal = served.refusal(str(error), f"a request over {transport.name}")
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
             findings.append(singles.within_noise.compare(answers))
@@ -84,12 +78,9 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
     if not model.batched:
         arrays = {name: values[0] for name, values in arrays.items()}
     sent = [tensor for tensor in model.inputs if tensor.name in arrays]
-    contents, lengths = dict[str, bytes](), dict[str, int]()
-    if transport.in_memory:
-        contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
-        # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
-        of_fixed_size = (tensor for tensor in model.outputs if tensor.has_fixed_size)
-        lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in of_fixed_size}
+    contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
+    # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
+    lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in model.outputs if tensor.has_fixed_size}
     input_slices, start = tensor_slices({name: len(content) for name, content in contents.items()})
     output_slices, size = tensor_slices(lengths, start)
     memory: Any = contextlib.nullcontext(("", None))
@@ -108,7 +99,7 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
             inputs[-1].set_shared_memory(region, slice_.stop - slice_.start, slice_.start)
         for declared in model.outputs:
             requested.append(transport.tensors.InferRequestedOutput(declared.name))
-            if declared.name in output_slices:
+            if view is not None and declared.name in output_slices:
                 slice_ = output_slices[declared.name]
                 requested[-1].set_shared_memory(region, slice_.stop - slice_.start, slice_.start)
         infer = functools.partial(transport.client.infer, served.name, inputs, outputs=requested)
@@ -119,19 +110,10 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         received = {}
         for declared in model.outputs:
             output = result.get_output(declared.name)
-            if output is not None and declared.name in output_slices:
-                answered = _output_in_memory(output, view[output_slices[declared.name]])
+            if view is not None and output is not None and declared.name in output_slices:
+                answered = tensor_in(view[output_slices[declared.name]], *datatype_and_shape(output))
             else:
                 answered = read_output(result, declared.name)
             if answered is not None:  # the comparison finds an answer that lacks an output
                 received[declared.name] = answered
     return Answer(np.array([sample]), received) if model.batched else single_answer(sample, received)
-
-
-def _output_in_memory(output: Any, content: bytes) -> np.ndarray | None:
-    """An output in shared memory, by the client's description of it, a dictionary over HTTP."""
-    fields = output if isinstance(output, dict) else {"datatype": output.datatype, "shape": output.shape}
-    datatype, shape = fields["datatype"], list(fields["shape"])
-    # Texts have no fixed size.
-    size = 0 if datatype == "BYTES" else Tensor("", datatype, ()).row_bytes * math.prod(shape)
-    return values_of(content[:size], datatype, shape)

@@ -5,12 +5,12 @@ import hashlib
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import structs
 
-from tritonproof.client.requests import closed_loop, in_messages
+from tritonproof.client.requests import IF_ONE_FAILS, send_messages
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.marks import marks_where
 from tritonproof.measure.passes import SLOW_REQUEST_S, LoadJob
@@ -52,8 +52,14 @@ def _repeated_speed(job: LoadJob, result: speed.PointResult) -> fields.Ratio | N
     first = message_of(repeated)
     in_burst = math.ceil(_BURST_S * result.throughput_per_s.value / point.batch)
     count = min(in_burst, max(1, _BURST_BYTES // len(first)))
-    concurrency, where = point.concurrency, f"{job}, under load"
-    closed_loop(served.server, in_messages([first]), concurrency, where)  # from now on a cache has its answer
+
+    def send(messages: Sequence[bytes]) -> None:
+        requests, where = ((None, message, 0) for message in messages), f"{job}, under load"
+        send_messages(
+            served.server, requests, lambda *_answer: None, point.concurrency, where=where, fix=IF_ONE_FAILS
+        )
+
+    send([first])  # from now on a cache has its answer
     rng = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
@@ -66,7 +72,7 @@ def _repeated_speed(job: LoadJob, result: speed.PointResult) -> fields.Ratio | N
             return None
         for kind in map(int, rng.permutation(2)):
             started = time.monotonic()
-            closed_loop(served.server, in_messages(kinds[kind]), concurrency, where)
+            send(kinds[kind])
             speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
     return paired_ratio(speeds[0], speeds[1])
 

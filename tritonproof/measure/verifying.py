@@ -15,7 +15,6 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
-from tritonproof.client import requests
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
@@ -68,8 +67,8 @@ def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """A server's answers to the job's requests, repeated for `seconds`, in flight and sent as under load."""
     batches = job.served.data.requests(job.point.batch)
     concurrency = job.point.concurrency or 8  # at a rate
-    where = f"{job}, under load"
-    return requests.ask_samples(job.served, batches, concurrency, where, seconds, job.shared_memory)
+    where, memory = f"{job}, under load", job.shared_memory
+    return job.served.ask(batches, concurrency, where=where, seconds=seconds, shared_memory=memory)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:

@@ -69,7 +69,7 @@ def array(path: Path, member: str = "") -> Any:
         return archive[member]
 
 
-def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
+def values_of(content: bytes | memoryview, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
     """The tensor in raw bytes of a Triton `datatype`, BF16 as float32; None if `content` does not fit."""
     from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
 

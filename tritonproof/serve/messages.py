@@ -66,10 +66,15 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
     except Exception as error:
         raise ProofError(f"the answer's output {name} cannot be read: {error}") from error
     if values is not None and not np.size(values):  # tritonclient may give FP64 in place of its type
-        output = result.get_output(name)  # a dictionary over HTTP
-        datatype = output["datatype"] if isinstance(output, dict) else output.datatype
+        datatype, _ = datatype_and_shape(result.get_output(name))
         return values_of(b"", datatype, np.shape(values))
     return None if values is None else np.asarray(values)
+
+
+def datatype_and_shape(output: Any) -> tuple[str, list[int]]:
+    """What an output of a tritonclient's result is by the server's words: a dictionary over HTTP."""
+    fields = output if isinstance(output, dict) else {"datatype": output.datatype, "shape": output.shape}
+    return fields["datatype"], list(fields["shape"])
 
 
 def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:

@@ -90,8 +90,8 @@ class Server:
             time.sleep(0.05)
 
     def infer(self, name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
-        """Send one request to the loaded model `name`; returns its outputs. Both are by name, [batch, ...]
-        each. Raises ProofError if the request fails or takes longer than REQUEST_S, or the server hangs."""
+        """Where a single request is enough: the outputs of the loaded model `name`. Both are by name, [batch,
+        ...] each. Raises ProofError if it fails, or takes longer than REQUEST_S, or the server hangs."""
         from tritonproof.serve.messages import inputs_of, read_output  # for NumPy, which the doctor may lack
 
         limit_s = connection.REQUEST_S
