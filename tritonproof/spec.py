@@ -287,10 +287,10 @@ class NativeBackend:
     name: str
     platform: str = ""
     """The `platform` in config.pbtxt, if the backend serves several kinds of artifacts."""
-    parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """Turns `runtime_settings` of `build/runtime_files.py` into the parameters in config.pbtxt."""
-    gpu_settings: frozenset[str] = frozenset()
-    """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that it obeys on a GPU."""
+    parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _of_runtime: {}
+    """Turns a runtime's parameters, which `build/runtime_files.py` lists, into its own in config.pbtxt."""
+    gpu_parameters: frozenset[str] = frozenset()
+    """Which of a runtime's parameters `cuda_graphs` and `prefer_nhwc` it obeys on a GPU."""
     reads_engines: bool = False
     """Whether it reads engines, which only the TensorRT that built them runs."""
     returns_freed_memory: bool = False
@@ -308,7 +308,7 @@ class Runtime:
     """Its inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
     pads_batches: bool = False
     """Whether, on a GPU, it may compute only a few batch sizes and pad other batches to the next."""
-    gpu_settings: frozenset[str] = frozenset()
+    gpu_parameters: frozenset[str] = frozenset()
     """As in `NativeBackend`."""
 
 

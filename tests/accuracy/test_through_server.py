@@ -21,7 +21,6 @@ from tritonproof.accuracy.stages import StageComparison, Stages, evaluate_in_pro
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import requests
-from tritonproof.client.requests import IN_FLIGHT
 from tritonproof.record.correctness import Ledger
 from tritonproof.reports.correctness_text import ledger_failures
 from tritonproof.serve.messages import raw_content
@@ -88,7 +87,7 @@ class ToyServer:
 
     @contextlib.contextmanager
     def serve(self) -> Iterator[Server]:
-        with grpc_server({"ModelInfer": self.infer}, IN_FLIGHT) as (address, client):
+        with grpc_server({"ModelInfer": self.infer}, requests.IN_FLIGHT) as (address, client):
             yield Server(ServerSpec("embedded"), address, "2.51.0", None, client)
             self.ended.set()
 

@@ -128,8 +128,8 @@ def test_cgroup_cores_are_shared_among_instances(
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
     deployment = structs.replace(UP_TO_32, instances=instances)
-    settings = runtime_files.runtime_settings(case_with(writing("converted")), deployment)
-    assert settings["threads"] == str(threads)
+    parameters = runtime_files.runtime_parameters(case_with(writing("converted")), deployment)
+    assert parameters["threads"] == str(threads)
 
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'

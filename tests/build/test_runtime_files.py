@@ -55,7 +55,7 @@ def test_engine_folder_is_private_to_user(tmp_path: Path) -> None:
 
 
 RUNTIME = """
-def load(artifact, settings):
+def load(artifact, parameters):
     return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, :10]]
 """
 ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}

@@ -61,7 +61,7 @@ def test_peak_uses_tf32_if_runtimes_do(tf32: str, allowed: bool, monkeypatch: py
     way = functools.partial(lambda: tf32_seen.add(torch.backends.cuda.matmul.allow_tf32))
     monkeypatch.setattr(peak_runtime, "_by_pytorch", lambda *_what: [way])
     monkeypatch.setattr(peak_runtime, "_convolution", lambda *_what: way)
-    settings = {"device": "cpu", "threads": "1", "precision": "fp16", "tf32": tf32, "size": str(SIZE)}
+    parameters = {"device": "cpu", "threads": "1", "precision": "fp16", "tf32": tf32, "size": str(SIZE)}
     with tf32_products(allowed=not allowed):
-        peak_runtime.load(Path(), settings)(None)
+        peak_runtime.load(Path(), parameters)(None)
     assert tf32_seen == {allowed}

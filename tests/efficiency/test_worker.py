@@ -26,23 +26,23 @@ SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
 
 NOTING = """
 import json
-def load(artifact, settings):
+def load(artifact, parameters):
     def predict(arrays):
-        (artifact.parent / "seen.json").write_text(json.dumps([arrays[0].tolist(), settings, str(artifact)]))
+        (artifact.parent / "seen.json").write_text(json.dumps([arrays[0].tolist(), parameters, str(artifact)]))
         return arrays
     return predict
 """
 SIZES = """
-def load(artifact, settings):
+def load(artifact, parameters):
     def predict(arrays):
         with (artifact.parent / "sizes").open("a") as file:
             file.write(f"{len(arrays[0])} ")
         return arrays
     return predict
 """
-BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
-DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os.kill(os.getpid(), 9)\n"
-HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
+BROKEN = "def load(artifact, parameters):\n    raise RuntimeError('no such operator')\n"
+DYING = "import os\ndef load(artifact, parameters):\n    return lambda arrays: os.kill(os.getpid(), 9)\n"
+HANGING = "import time\ndef load(artifact, parameters):\n    return lambda arrays: time.sleep(60)\n"
 
 
 def sample_of(build: CaseBuild) -> dict[str, np.ndarray]:
@@ -58,7 +58,7 @@ def run_once(build: CaseBuild, batch: int = 1) -> None:
 @pytest.mark.parametrize(
     ("backend", "resident", "spinning"), [("onnxruntime", False, True), ("python", True, False)]
 )
-def test_worker_runs_runtime_with_backend_settings(
+def test_worker_runs_runtime_with_backend_parameters(
     tmp_path: Path, *, backend: str, resident: bool, spinning: bool
 ) -> None:
     """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
@@ -70,12 +70,12 @@ def test_worker_runs_runtime_with_backend_settings(
         worker.wait_ready()
         worker.measure_per_s(3, 0, 1)
         assert json.loads((worker.folder / "task.json").read_text())["resident"] is resident
-    rows, settings, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
+    rows, parameters, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
     assert rows == SAMPLE.tolist() * 3
     assert artifact == str(build.artifact)
-    assert settings["device"] == "cpu"
-    assert settings["threads"] == str(worker.threads) == str(machine.cores())
-    assert worker.spinning is (settings.get("spinning", "0") == "1") is spinning
+    assert parameters["device"] == "cpu"
+    assert parameters["threads"] == str(worker.threads) == str(machine.cores())
+    assert worker.spinning is (parameters.get("spinning", "0") == "1") is spinning
 
 
 SAMPLES = [np.ones((2, 3), np.float32)]

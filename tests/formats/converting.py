@@ -16,8 +16,8 @@ from tritonproof.host.targets import CPU
 from tritonproof.record.setup import Deployment
 from tritonproof.spec import Arrays, Case, ConversionJob, Format, NetworkModel, Samples, Split
 
-SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
-"""The settings that every runtime gets on a CPU."""
+ON_CPU = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
+"""The parameters that every runtime gets on a CPU."""
 
 
 class Small(nn.Module):

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.formats.converting import SETTINGS, Small, converted_by, job_of, samples_of
+from tests.formats.converting import ON_CPU, Small, converted_by, job_of, samples_of
 from tritonproof import formats
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import runtime_files
@@ -171,9 +171,9 @@ def test_tensorrt_package_names_are_part_of_the_build() -> None:
 def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(job, artifact)
-    settings = SETTINGS | {"device": "cuda", "accelerator": "", "precision": "fp32", "tensors": "torch"}
+    parameters = ON_CPU | {"device": "cuda", "accelerator": "", "precision": "fp32", "tensors": "torch"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
-        runtime_files.load_runtime("onnx.py").load(artifact, settings)
+        runtime_files.load_runtime("onnx.py").load(artifact, parameters)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ NATIVE = [
 def parameters(format_: Format, model: Model, target: str | None = None) -> Mapping[str, str]:
     """The parameters in config.pbtxt for the format's own backend, on a CPU unless a GPU is named."""
     case = Case(recognise(target) if target else CPU, model, format_, None, "fp32")
-    settings = model_config(case, UP_TO_32, native=True).parameters
-    return {name: value.string_value for name, value in settings.items()}
+    written = model_config(case, UP_TO_32, native=True).parameters
+    return {name: value.string_value for name, value in written.items()}
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_every_release_reads_each_parameter(releases: dict[str, Any]) -> None:
     models = (*all_models(), dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx"))
     for format_, model, target in itertools.product(formats, models, (None, "NVIDIA A100")):
         if model.framework in format_.frameworks and format_.name not in model.excluded:
-            settings = parameters(format_, model, target)
-            assert settings, "the threads at least"
-            assert settings.keys() <= set(releases["reads"])
-            assert not settings.keys() & set(releases["ends_the_server"])
+            written = parameters(format_, model, target)
+            assert written, "the threads at least"
+            assert written.keys() <= set(releases["reads"])
+            assert not written.keys() & set(releases["ends_the_server"])
 
 
 def test_parameter_table_covers_every_backend() -> None:

@@ -49,10 +49,10 @@ def test_instances_share_threads_by_streams(
     case = Case(CPU, model, OPENVINO, None, "fp32")
     deployment = structs.replace(profile_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
-    settings = {name: value.string_value for name, value in parameters.items()}
-    assert settings["INFERENCE_NUM_THREADS"] == str(cores)
-    assert settings["NUM_STREAMS"] == str(min(instances, cores))
-    assert settings["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
+    written = {name: value.string_value for name, value in parameters.items()}
+    assert written["INFERENCE_NUM_THREADS"] == str(cores)
+    assert written["NUM_STREAMS"] == str(min(instances, cores))
+    assert written["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
 
 
 def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:

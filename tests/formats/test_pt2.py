@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.formats.converting import SETTINGS, Small, job_of, samples_of
+from tests.formats.converting import ON_CPU, Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import pt2
@@ -65,7 +65,7 @@ def built(model: NetworkModel, network: Small, tmp_path_factory: pytest.TempPath
 
 
 def open_package(built: Built) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = runtime_files.load_runtime("pytorch.py").load(built.path, SETTINGS)
+    predict = runtime_files.load_runtime("pytorch.py").load(built.path, ON_CPU)
     return lambda inputs: predict(list(inputs.values()))
 
 

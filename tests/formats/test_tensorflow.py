@@ -26,7 +26,7 @@ from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
 from tritonproof.spec import Arrays, ConversionJob, Format, NetworkModel, Tensor
 
-SETTINGS = converting.SETTINGS | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
+PARAMETERS = converting.ON_CPU | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
 samples_of = functools.partial(converting.samples_of, shape=(8, 8, 3))
 
 
@@ -111,8 +111,8 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
     SAVED_MODEL.convert(job, folder)
     runtime = runtime_files.load_runtime("tf_savedmodel.py")
     x = samples_of("evaluation").read([0, 1, 2])["x"]
-    y, largest = runtime.load(folder, SETTINGS)([x])
-    swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
+    y, largest = runtime.load(folder, PARAMETERS)([x])
+    swapped = runtime.load(folder, PARAMETERS | {"outputs": "largest,y"})([x])
     assert (y.shape, largest.shape) == ((3, 5), (3, 1))
     np.testing.assert_array_equal(swapped[0], largest)
     np.testing.assert_array_equal(swapped[1], y)
@@ -125,7 +125,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
     runtime = runtime_files.load_runtime("tf_savedmodel.py")
     with pytest.raises(RuntimeError, match="TensorFlow finds 0 GPUs and no GPU 0"):
-        runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
+        runtime.load(tmp_path, PARAMETERS | {"device": "cuda"})
 
 
 # NNPACK is off: it warns on a virtual machine that hides the sizes of its caches.

@@ -241,9 +241,7 @@ def test_undeclared_batch_sizes_fail(largest: int, sizes: tuple[int, ...], wrong
         (grpc.StatusCode.INTERNAL, "", "INTERNAL"),
     ],
 )
-def test_refusal_of_a_live_server_counts_with_any_status(
-    code: grpc.StatusCode, words: str, said: str
-) -> None:
+def test_refusal_of_live_server_counts_with_any_status(code: grpc.StatusCode, words: str, said: str) -> None:
     with served_by(lambda _request, call: call.abort(code, words)) as model:
         (reply,) = model.responses([[0]])
         for in_flight, where in ((1, "alone"), (2, "b001-c002")):

@@ -12,6 +12,7 @@ from tests.gates import answering_servers
 from tests.gates.answering_servers import IN_MEMORY, ROWS, SINGLES, Memory, careful, served_by, with_memory
 from tests.gates.made_up_model import gate_context
 from tests.helpers import present
+from tritonproof.base.errors import ProofError
 from tritonproof.gates.transports import transport_gate
 
 
@@ -25,12 +26,15 @@ def test_only_transport_with_different_answers_is_named(factor: float, named: li
     assert result.fault.endswith(" alone over gRPC before") == bool(named)
 
 
-def test_refusing_transport_is_named() -> None:
+def test_transport_that_refuses_or_ends_the_server_is_named() -> None:
     with served_by(careful) as model:
         result = transport_gate(gate_context(model, SINGLES, can_share_memory=True)).result
         nothing = transport_gate(gate_context(model, dataclasses.replace(SINGLES, by_sample={}))).result
     assert "gRPC with shared memory" in result.fault
     assert "no answer could be read" in nothing.fault
+    gone = {"ServerLive": lambda _request, call: call.abort(grpc.StatusCode.UNAVAILABLE, "")}
+    with served_by(careful, more=gone) as model, pytest.raises(ProofError, match="gRPC with shared memory"):
+        transport_gate(gate_context(model, SINGLES, can_share_memory=True))
 
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])

@@ -16,7 +16,7 @@ from tritonproof.build import runtime_files
 
 RUNTIME = """
 import torch
-def load(artifact, settings):
+def load(artifact, parameters):
     return lambda tensors: [2 * tensors[0], tensors[0].sum(1, keepdim=True)]
 """
 

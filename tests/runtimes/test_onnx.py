@@ -29,7 +29,7 @@ from tritonproof.models import all_models
 from tritonproof.record.setup import Deployment, Scenario
 from tritonproof.spec import Case
 
-SETTINGS = converting.SETTINGS | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}
+PARAMETERS = converting.ON_CPU | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}
 DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
 RUNTIME = runtime_files.load_runtime("onnx.py")
 FORMATS = {format_.name: format_ for format_ in all_formats()}
@@ -60,8 +60,8 @@ def test_batch_is_padded_to_next_session_size(
     batches: dict[int, list[int]] = {}
     opened = RUNTIME._on_tensors
 
-    def on_tensors(session: Any, settings: Any) -> Any:
-        predict, sizes_of_session = opened(session, settings), batches.setdefault(len(batches), [])
+    def on_tensors(session: Any, parameters: Any) -> Any:
+        predict, sizes_of_session = opened(session, parameters), batches.setdefault(len(batches), [])
 
         def run(tensors: Any) -> Any:
             sizes_of_session.append(len(tensors[0]))
@@ -70,9 +70,9 @@ def test_batch_is_padded_to_next_session_size(
         return run
 
     monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
-    monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _settings: True)
+    monkeypatch.setattr(RUNTIME, "_plans_anew", lambda _graph, _parameters: True)
     path = networks.convolution(tmp_path / "model.onnx")
-    predict = RUNTIME.load(path, SETTINGS | {"sizes": sizes})
+    predict = RUNTIME.load(path, PARAMETERS | {"sizes": sizes})
     for rows in (3, 1, 8, 4, 5, 3, 9):
         np.testing.assert_allclose(predict([images(rows)])[0].numpy(), answer(path, rows), atol=1e-5)
     assert batches == computed
@@ -84,8 +84,8 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
     pointers: dict[int, set[tuple[int, ...]]] = {}
     opened = RUNTIME._on_tensors
 
-    def on_tensors(session: Any, settings: Any, outputs: Any = None, graph: Any = None) -> Any:
-        predict = opened(session, settings, outputs, graph)
+    def on_tensors(session: Any, parameters: Any, outputs: Any = None, graph: Any = None) -> Any:
+        predict = opened(session, parameters, outputs, graph)
 
         def run(tensors: Any) -> Any:
             if graph > 0:
@@ -98,7 +98,7 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
     path = networks.convolution(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    predict = RUNTIME._captured(session, SETTINGS)
+    predict = RUNTIME._captured(session, PARAMETERS)
     answers = {}
     for rows in (2, 5, 2, 5, 1):
         (answers[rows],) = predict([images(rows)])
@@ -120,9 +120,9 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
     ],
 )
 def test_gpu_plans_convolution_by_batch_size(change: dict[str, str], expected: bool, tmp_path: Path) -> None:
-    settings = SETTINGS | {"device": "cuda"} | change
-    assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), settings) is expected
-    assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), settings)
+    parameters = PARAMETERS | {"device": "cuda"} | change
+    assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), parameters) is expected
+    assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), parameters)
 
 
 @pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "1"}, "1")])
@@ -137,7 +137,7 @@ def test_threads_spin_only_if_told(
         return opened(path, options, **others)
 
     monkeypatch.setattr(RUNTIME.onnxruntime, "InferenceSession", session)
-    RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), SETTINGS | told)
+    RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), PARAMETERS | told)
     assert seen == [spins]
 
 
@@ -207,8 +207,8 @@ def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Providers:
         monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
         deployment = structs.replace(DEPLOYMENT, **changes)
         case = case_of(accelerator, precision)
-        settings = runtime_files.runtime_settings(case, deployment, "/engines/0f3c")
-        RUNTIME.load(model, {**settings, "device": "cuda", "device_id": "0"})
+        parameters = runtime_files.runtime_parameters(case, deployment, "/engines/0f3c")
+        RUNTIME.load(model, {**parameters, "device": "cuda", "device_id": "0"})
         return options_of
 
     return opened
@@ -241,7 +241,7 @@ def test_neither_search_nor_memory_has_the_slow_default(providers: Providers) ->
 
 
 @pytest.mark.parametrize("tf32", [True, False])
-def test_tf32_setting_reaches_runtime_tensorrt_and_backend(tf32: bool, providers: Providers) -> None:
+def test_tf32_parameter_reaches_runtime_tensorrt_and_backend(tf32: bool, providers: Providers) -> None:
     options_of = providers(tf32=tf32)
     assert options_of["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
     config = model_config(case_of(None, "fp32"), structs.replace(DEPLOYMENT, tf32=tf32), native=True)
@@ -281,7 +281,7 @@ def test_onnx_runtime_waits_for_inputs_and_outputs(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(RUNTIME.onnxruntime, "InferenceSession", lambda *_what, **_options: gpu.session)
     monkeypatch.setattr(RUNTIME.onnxruntime, "preload_dlls", lambda: None)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: gpu.stream)
-    RUNTIME.load(Path("model.onnx"), {**SETTINGS, "device": "cuda", "large": "1"})([torch.ones(1)])
+    RUNTIME.load(Path("model.onnx"), {**PARAMETERS, "device": "cuda", "large": "1"})([torch.ones(1)])
     calls = [name for name, *_arguments in gpu.mock_calls]
     waits = ["stream.synchronize", "session.run_with_iobinding", "binding.synchronize_outputs"]
     assert [call for call in calls if call in waits] == waits

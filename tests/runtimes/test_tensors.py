@@ -75,9 +75,9 @@ def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path])
 
 def on_tensors(built: CaseBuild) -> Any:
     """The build's runtime, opened on the CPU as on a GPU."""
-    settings = runtime_files.runtime_settings(built.case, DEPLOYMENT)
-    settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
-    return runtime_files.load_runtime(built.case.format.runtime.file).load(built.artifact, settings)
+    parameters = runtime_files.runtime_parameters(built.case, DEPLOYMENT)
+    parameters |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
+    return runtime_files.load_runtime(built.case.format.runtime.file).load(built.artifact, parameters)
 
 
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
@@ -111,12 +111,12 @@ def test_inputs_may_be_views_and_outputs_persist(built: CaseBuild) -> None:
 
 @pytest.mark.parametrize("built", ["ts-trace"], indirect=True)
 @pytest.mark.parametrize("tf32", [True, False])
-def test_pytorch_products_follow_tf32_setting(built: CaseBuild, tf32: bool) -> None:
+def test_pytorch_products_follow_tf32_parameter(built: CaseBuild, tf32: bool) -> None:
     """PyTorch's default is TF32 for convolutions only."""
-    settings = runtime_files.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
-    settings |= {"device": "cpu", "device_id": "0"}
+    parameters = runtime_files.runtime_parameters(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
+    parameters |= {"device": "cpu", "device_id": "0"}
     with tf32_products(allowed=not tf32):
-        runtime_files.load_runtime("pytorch.py").load(built.artifact, settings)
+        runtime_files.load_runtime("pytorch.py").load(built.artifact, parameters)
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
 
 
@@ -126,9 +126,9 @@ def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     network = torch.nn.Identity()
     monkeypatch.setattr(runtime.torch.jit, "load", lambda _path, **_options: network)
     monkeypatch.setattr(runtime.torch.cuda, "current_stream", stream_of)
-    with tf32_products(allowed=True):  # undoes the runtime's settings afterwards
-        settings = {"device": "cuda", "device_id": "1", "threads": "1", "large": "0", "tf32": "1"}
-        runtime.load(Path("model.pt"), settings | {"tensors": "torch"})([torch.ones(1)])
+    with tf32_products(allowed=True):  # undoes what the runtime sets afterwards
+        parameters = {"device": "cuda", "device_id": "1", "threads": "1", "large": "0", "tf32": "1"}
+        runtime.load(Path("model.pt"), parameters | {"tensors": "torch"})([torch.ones(1)])
     assert stream_of.mock_calls == [call("cuda:1"), call().synchronize()], "that of the instance's own GPU"
 
 

@@ -118,8 +118,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
         with locks.hold_machine(exclusive=True):
             run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
-        given = served.ask(data.requests(1), shared_memory=shared_memory)
-        answers = expected.compare(given).result
+        answers = expected.compare(served.ask(data.requests(1), shared_memory=shared_memory)).result
     assert len(run.all_latencies_ms) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.count == len(data.ids) > 1

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
-from tritonproof.build.runtime_files import has_large_tensors, runtime_settings, tf32_setting
+from tritonproof.build.runtime_files import has_large_tensors, runtime_parameters, tf32_parameter
 from tritonproof.record.setup import ConfigVariant, Deployment, Scenario
 from tritonproof.spec import Case, Tensor
 
@@ -33,15 +33,15 @@ def model_config(
     if backend is not None:
         config.backend, config.platform = backend.name, backend.platform
         config.default_model_filename = case.format.artifact
-        settings = runtime_settings(case, deployment) | {"device": case.target.device}
-        parameters = dict(backend.parameters(settings))
+        of_runtime = runtime_parameters(case, deployment) | {"device": case.target.device}
+        parameters = dict(backend.parameters(of_runtime))
     else:
         config.backend = "python"
-        parameters = runtime_settings(case, deployment, engines)
+        parameters = runtime_parameters(case, deployment, engines)
         if parameters["tensors"] == "torch":
             # The Python backend's own parameter: inputs stay in the memory where they are.
             parameters["FORCE_CPU_ONLY_INPUT_TENSORS"] = "no"
-    obeyed = (backend or runtime).gpu_settings if is_gpu_alone and case.model.batched else ()
+    obeyed = (backend or runtime).gpu_parameters if is_gpu_alone and case.model.batched else ()
     for name in ("cuda_graphs", "prefer_nhwc"):
         if getattr(deployment, name) and name not in obeyed:
             what = f"{case.format.label} {'natively' if native else 'on the Python backend'} does not do that"
@@ -84,7 +84,7 @@ def _add_optimisation(config: "ModelConfig", case: Case, deployment: Deployment,
         config.optimization.cuda.graphs = deployment.cuda_graphs
         if config.backend == "onnxruntime" and case.accelerator is None:
             # Its CUDA provider's option. Source: src/onnxruntime.cc of onnxruntime_backend r24.10.
-            accelerators.add(name="cuda").parameters["use_tf32"] = tf32_setting(deployment.tf32)["tf32"]
+            accelerators.add(name="cuda").parameters["use_tf32"] = tf32_parameter(deployment.tf32)["tf32"]
     if case.accelerator == "trt":
         accelerator = accelerators.add(name="tensorrt")
         accelerator.parameters["precision_mode"] = case.precision.upper()

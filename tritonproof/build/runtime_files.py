@@ -23,8 +23,8 @@ def has_large_tensors(case: Case) -> bool:
     return any(tensor.row_bytes >= _LARGE_BYTES for tensor in (*case.model.inputs, *case.model.outputs))
 
 
-def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> dict[str, str]:
-    """A runtime's settings by name: the model's parameters in a server, an argument in process. Instances
+def runtime_parameters(case: Case, deployment: Deployment, engines: str = "") -> dict[str, str]:
+    """A runtime's parameters by name: those in config.pbtxt in a server, an argument in process. Instances
     share the cores. `engines` is the folder for its TensorRT accelerator's engines; empty to keep none."""
     return {
         "artifact": case.format.artifact,
@@ -34,7 +34,7 @@ def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> d
         "precision": case.precision,
         "cuda_graphs": str(int(deployment.cuda_graphs)),
         "prefer_nhwc": str(int(deployment.prefer_nhwc)),
-        **tf32_setting(deployment.tf32),
+        **tf32_parameter(deployment.tf32),
         "inputs": ",".join(tensor.name for tensor in case.model.inputs),
         "outputs": ",".join(tensor.name for tensor in case.model.outputs),
         "large": str(int(has_large_tensors(case))),
@@ -43,8 +43,8 @@ def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> d
     }
 
 
-def tf32_setting(tf32: bool | None) -> dict[str, str]:
-    """A runtime's setting for TF32: 0 for off, 1 for on, or where it means nothing (None)."""
+def tf32_parameter(tf32: bool | None) -> dict[str, str]:
+    """A runtime's parameter for TF32: 0 for off, 1 for on, or where it means nothing (None)."""
     return {"tf32": "0" if tf32 is False else "1"}
 
 
@@ -64,10 +64,10 @@ def open_in_process(
 ) -> Callable[[Arrays], dict[str, Any]]:
     """A converted model in this process: a function from inputs to outputs, both by name, [batch, ...] each.
     It uses all cores, however many instances the deployment has."""
-    settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
-    settings |= {"device": case.target.device, "device_id": "0"}
-    predict = load_runtime(case.format.runtime.file).load(artifact, settings)
-    if settings["tensors"] == "torch":
+    parameters = runtime_parameters(case, structs.replace(deployment, instances=1), engines)
+    parameters |= {"device": case.target.device, "device_id": "0"}
+    predict = load_runtime(case.format.runtime.file).load(artifact, parameters)
+    if parameters["tensors"] == "torch":
         predict = through_the_host(predict, case.target.device)
     outputs = case.model.outputs
 

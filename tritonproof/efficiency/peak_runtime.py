@@ -23,19 +23,19 @@ def operations(size: int) -> int:
     return 2 * size**3
 
 
-def load(_artifact: Path, settings: Mapping[str, str]) -> Callable[[Any], None]:
+def load(_artifact: Path, parameters: Mapping[str, str]) -> Callable[[Any], None]:
     """A function that computes `operations` in the fastest way, and returns when it is done. That way is
     found by trying PyTorch's matrix products of several sizes, and on a CPU also ONNX Runtime's and a
     convolution: none is the fastest on all processors.
 
-    settings: device (cpu, cuda), threads, precision (fp32, fp16, bf16, int8), tf32 (0 or 1: on a GPU, FP32 in
-    TF32), size (rows and columns of the largest product).
+    parameters: device (cpu, cuda), threads, precision (fp32, fp16, bf16, int8), tf32 (0 or 1: on a GPU, FP32
+    in TF32), size (rows and columns of the largest product).
     """
     import torch
 
-    device, precision, threads = settings["device"], settings["precision"], int(settings["threads"])
-    torch.backends.cuda.matmul.allow_tf32 = settings["tf32"] == "1"  # as the runtimes do
-    size = int(settings["size"])
+    device, precision, threads = parameters["device"], parameters["precision"], int(parameters["threads"])
+    torch.backends.cuda.matmul.allow_tf32 = parameters["tf32"] == "1"  # as the runtimes do
+    size = int(parameters["size"])
     shapes = [(parts**3, size // parts) for parts in _PARTS]
     # Without VNNI PyTorch emulates INT8 on a CPU: a batch took up to 42 s, and ONNX Runtime's 0.1 s.
     by_pytorch = device == "cuda" or precision != "int8"

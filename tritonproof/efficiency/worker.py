@@ -20,7 +20,7 @@ from msgspec import structs
 from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_settings, tf32_setting
+from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_parameters, tf32_parameter
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
 from tritonproof.host.process import guarded, how_ended, indented_lines, last_lines, minimal_environment
@@ -117,17 +117,17 @@ def artifact_worker(
     """
     case = build.case
     engines = engine_folder(case, build.facts.digest)
-    settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
-    settings["device"] = case.target.device
+    parameters = runtime_parameters(case, structs.replace(deployment, instances=1), engines)
+    parameters["device"] = case.target.device
     if backend == "onnxruntime":
-        settings["spinning"] = "1"
+        parameters["spinning"] = "1"
     # TensorRT as accelerator builds one engine for all sizes between these, as in the server's warm-up; an
     # engine for the measured batch alone would be faster than the served one.
     first = (1, deployment.max_batch_size) if case.accelerator else ()
     task = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
     rows = runtime_inputs(case.model, samples)
     return worker_process(
-        str(case), {**task, "resident": resident, "first": first}, settings, rows, case.gpus
+        str(case), {**task, "resident": resident, "first": first}, parameters, rows, case.gpus
     )
 
 
@@ -135,7 +135,7 @@ def artifact_worker(
 def worker_process(
     label: str,
     task: Mapping[str, Any],
-    settings: Mapping[str, str],
+    parameters: Mapping[str, str],
     rows: Sequence[np.ndarray],
     gpus: int = 1,
 ) -> Iterator[Worker]:
@@ -143,7 +143,7 @@ def worker_process(
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder("process"))
         files = [str(folder / f"{index}.npy") for index in range(len(rows))]
-        whole_task = {**task, "settings": {**settings, "device_id": "0"}, "inputs": files}
+        whole_task = {**task, "parameters": {**parameters, "device_id": "0"}, "inputs": files}
         with report_full_disk(folder):
             for file, values in zip(files, rows, strict=True):
                 content = io.BytesIO()  # of a file that NumPy writes itself, its error does not say why
@@ -157,7 +157,7 @@ def worker_process(
             descriptor = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
             pipes.append(stack.enter_context(os.fdopen(descriptor, "r+b", buffering=0)))
         log = stack.enter_context(tempfile.TemporaryFile())
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if settings["device"] == "cpu" else {}
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if parameters["device"] == "cpu" else {}
         process = stack.enter_context(
             guarded(
                 [sys.executable, str(_WORKER), str(folder)],
@@ -167,7 +167,7 @@ def worker_process(
                 remove=folder,
             )
         )
-        threads, spinning = int(settings["threads"]), settings.get("spinning") == "1"
+        threads, spinning = int(parameters["threads"]), parameters.get("spinning") == "1"
         yield Worker(label, threads, spinning, gpus, process, log, folder, *pipes)
 
 
@@ -179,11 +179,11 @@ def measure_peak_per_s(kind: PeakKind) -> fields.Estimate:
     """The machine's peak: operations per second of the fastest product or convolution. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
     is_tf32 = kind.precision == "tf32"
-    settings = {"precision": "fp32" if is_tf32 else kind.precision, **tf32_setting(is_tf32)}
-    settings |= {"threads": str(machine.cores()), "size": str(size), "device": kind.device}
+    parameters = {"precision": "fp32" if is_tf32 else kind.precision, **tf32_parameter(is_tf32)}
+    parameters |= {"threads": str(machine.cores()), "size": str(size), "device": kind.device}
     label = f"the {kind.precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
-    with worker_process(label, task, settings, []) as peak_worker:
+    with worker_process(label, task, parameters, []) as peak_worker:
         peak_worker.wait_ready()
         _first, *rates = [peak_worker.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
     return geometric_mean([rate * peak_runtime.operations(size) for rate in rates])

@@ -2,7 +2,7 @@
 
     python worker_main.py FOLDER
 
-FOLDER/task.json names the runtime, its artifact and settings, a file for each input, whether inputs are
+FOLDER/task.json names the runtime, its artifact and parameters, a file for each input, whether inputs are
 resident in the GPU's memory, and the sizes of batches to run first. FOLDER/requests and FOLDER/answers are
 named pipes that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches},
 this program writes a line to the second, {batches, seconds, shortest}, with the seconds of the shortest
@@ -27,11 +27,11 @@ def main(folder: Path) -> None:
     task = json.loads((folder / "task.json").read_text())
     rows = [np.load(path, allow_pickle=True) for path in task["inputs"]]  # the caller pickled texts
     with (folder / "requests").open() as requests, (folder / "answers").open("w") as answers:
-        predict = runpy.run_path(task["runtime"])["load"](Path(task["artifact"]), task["settings"])
+        predict = runpy.run_path(task["runtime"])["load"](Path(task["artifact"]), task["parameters"])
         batch_of: Callable[[Any], Any] = list
-        if task["settings"].get("tensors") == "torch":
-            is_resident = task["settings"]["device"] == "cpu" or task["resident"]
-            predict, batch_of = on_tensors(predict, task["settings"]["device"], is_resident=is_resident)
+        if task["parameters"].get("tensors") == "torch":
+            is_resident = task["parameters"]["device"] == "cpu" or task["resident"]
+            predict, batch_of = on_tensors(predict, task["parameters"]["device"], is_resident=is_resident)
 
         def run_batches(size: int, min_s: float, min_batches: int) -> list[float]:
             batch = batch_of(row[np.arange(size) % len(row)] for row in rows)

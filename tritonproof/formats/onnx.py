@@ -170,15 +170,15 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
     return reason or pytorch.why_missing(device, accelerator, precision)
 
 
-def native_parameters(settings: Mapping[str, str]) -> dict[str, str]:
+def native_parameters(of_runtime: Mapping[str, str]) -> dict[str, str]:
     """The parameters of Triton's onnxruntime backend. They are what tritonproof/runtimes/onnx.py sets, except
     for spinning, which no release of the backend can set: the threads; on a CPU, that the memory of large
     tensors is freed; on a GPU, that cuDNN chooses the algorithm of a convolution. By default ONNX Runtime
     tries every algorithm at each new shape, while the first request of that shape waits."""
-    parameters = {"intra_op_thread_count": settings["threads"], "inter_op_thread_count": "1"}
-    if settings["large"] == "1" and settings["device"] == "cpu":
+    parameters = {"intra_op_thread_count": of_runtime["threads"], "inter_op_thread_count": "1"}
+    if of_runtime["large"] == "1" and of_runtime["device"] == "cpu":
         parameters |= {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
-    if settings["device"] == "cuda":
+    if of_runtime["device"] == "cuda":
         # HEURISTIC; source: onnxruntime_backend, src/onnxruntime.cc
         parameters["cudnn_conv_algo_search"] = "1"
     return parameters
@@ -206,7 +206,7 @@ ONNX = Format(
         file="onnx.py",
         gpu_arrays="torch",
         pads_batches=True,
-        gpu_settings=frozenset({"cuda_graphs", "prefer_nhwc"}),
+        gpu_parameters=frozenset({"cuda_graphs", "prefer_nhwc"}),
     ),
     why_missing=why_missing,
     why_left_out=lambda accelerator, capability: (

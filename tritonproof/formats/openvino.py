@@ -23,7 +23,7 @@ def why_openvino_missing(_device: Device, _accelerator: str | None, _precision: 
     return None
 
 
-def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
+def openvino_parameters(of_runtime: Mapping[str, str]) -> dict[str, str]:
     """The parameters of Triton's openvino backend: the threads of all instances, which share one compiled
     network; a stream for each instance; and padding, without which it refuses all but the largest batch.
 
@@ -32,7 +32,7 @@ def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
     cores = machine.cores()
     return {
         "INFERENCE_NUM_THREADS": str(cores),
-        "NUM_STREAMS": str(max(1, cores // int(settings["threads"]))),
+        "NUM_STREAMS": str(max(1, cores // int(of_runtime["threads"]))),
         "ENABLE_BATCH_PADDING": "YES",
     }
 

@@ -121,8 +121,8 @@ SAVED_MODEL = Format(
     backend=NativeBackend(
         name="tensorflow",
         platform="tensorflow_savedmodel",
-        parameters=lambda settings: {
-            "TF_NUM_INTRA_THREADS": settings["threads"],
+        parameters=lambda of_runtime: {
+            "TF_NUM_INTRA_THREADS": of_runtime["threads"],
             "TF_NUM_INTER_THREADS": "1",
         },
     ),

@@ -15,7 +15,7 @@ _BACKEND = NativeBackend(
     name="pytorch",
     # Not INTER_OP_THREAD_COUNT: PyTorch takes it once in a process, and up to release 25.10 the next load of
     # a model with it ends the server (src/libtorch.cc of pytorch_backend).
-    parameters=lambda settings: {"INTRA_OP_THREAD_COUNT": settings["threads"]},
+    parameters=lambda of_runtime: {"INTRA_OP_THREAD_COUNT": of_runtime["threads"]},
     returns_freed_memory=True,
 )
 RUNTIME = Runtime(file="pytorch.py", gpu_arrays="torch")

@@ -67,7 +67,7 @@ TRT = Format(
     packages=(*onnx.ONNX.packages, *gpu_libraries.TENSORRT_DISTRIBUTIONS),
     why_built_on_gpu="TensorRT builds engines on the GPU",
     # Of Triton's backends r24.10 only this one reads `optimization.cuda.graphs`, in src/instance_state.cc.
-    backend=NativeBackend(name="tensorrt", gpu_settings=frozenset({"cuda_graphs"}), reads_engines=True),
+    backend=NativeBackend(name="tensorrt", gpu_parameters=frozenset({"cuda_graphs"}), reads_engines=True),
     runtime=Runtime(file="trt.py", gpu_arrays="torch"),
     why_missing=why_missing,
 )

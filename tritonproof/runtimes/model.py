@@ -1,9 +1,9 @@
 """Triton Python-backend model: joins requests to a batch, runs the runtime beside it, splits the result.
 
-The runtime, `runtime.py` in the same folder, defines `load(artifact, settings)`, which returns a function
+The runtime, `runtime.py` in the same folder, defines `load(artifact, parameters)`, which returns a function
 from a list of inputs to a list of outputs, both in the order of the configuration. These are NumPy's arrays
-or, if the setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device. The outputs
-are computed when the function returns.
+or, if the parameter `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device. The
+outputs are computed when the function returns.
 """
 
 import json
@@ -19,16 +19,16 @@ class TritonPythonModel:
 
     def initialize(self, args):
         config = json.loads(args["model_config"])
-        settings = {key: value["string_value"] for key, value in config["parameters"].items()}
-        settings["device"] = "cuda" if args["model_instance_kind"] == "GPU" else "cpu"
-        settings["device_id"] = args["model_instance_device_id"]
+        parameters = {key: value["string_value"] for key, value in config["parameters"].items()}
+        parameters["device"] = "cuda" if args["model_instance_kind"] == "GPU" else "cpu"
+        parameters["device_id"] = args["model_instance_device_id"]
         folder = Path(__file__).parent
         load = runpy.run_path(str(folder / "runtime.py"))["load"]
-        self.predict = load(folder / settings["artifact"], settings)
-        self.tensors = _Tensors(settings) if settings["tensors"] == "torch" else _Arrays()
+        self.predict = load(folder / parameters["artifact"], parameters)
+        self.tensors = _Tensors(parameters) if parameters["tensors"] == "torch" else _Arrays()
         self.inputs = [tensor["name"] for tensor in config["input"]]
         self.outputs = [tensor["name"] for tensor in config["output"]]
-        self.is_batched = settings.get("batched") != "0"
+        self.is_batched = parameters.get("batched") != "0"
 
     def execute(self, requests):
         if not self.is_batched:
@@ -86,11 +86,12 @@ class _Tensors:
     the answers before the next call, and waits for PyTorch's stream before it takes a tensor of a GPU.
     """
 
-    def __init__(self, settings):
+    def __init__(self, parameters):
         import torch
 
         self.torch = torch
-        self.device = torch.device("cpu" if settings["device"] == "cpu" else f"cuda:{settings['device_id']}")
+        on_cpu = parameters["device"] == "cpu"
+        self.device = torch.device("cpu" if on_cpu else f"cuda:{parameters['device_id']}")
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         self.kept = {}

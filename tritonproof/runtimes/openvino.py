@@ -4,12 +4,12 @@ import numpy as np
 import openvino
 
 
-def load(artifact, settings):
-    """Turn an ONNX file into a function from inputs to outputs, two lists. settings: threads, and perhaps
+def load(artifact, parameters):
+    """Turn an ONNX file into a function from inputs to outputs, two lists. parameters: threads, and perhaps
     batched (0 for a network without a batch axis, which computes row by row)."""
     # A CPU with AMX or AVX512-BF16 would silently take BF16.
     options = {
-        "INFERENCE_NUM_THREADS": int(settings["threads"]),
+        "INFERENCE_NUM_THREADS": int(parameters["threads"]),
         "NUM_STREAMS": "1",
         "INFERENCE_PRECISION_HINT": "f32",
     }
@@ -23,4 +23,4 @@ def load(artifact, settings):
         rows = [predict(row) for row in zip(*batches, strict=True)]
         return [np.stack(parts) for parts in zip(*rows, strict=True)]
 
-    return one_by_one if settings.get("batched") == "0" else predict
+    return one_by_one if parameters.get("batched") == "0" else predict

@@ -11,20 +11,20 @@ import torch
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
-def load(artifact, settings):
+def load(artifact, parameters):
     """Turn TorchScript (.pt) or an AOTInductor package (.pt2) into a function from inputs to outputs, lists.
 
-    settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
+    parameters: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
     tensors (numpy for arrays, torch for tensors on the device). Inputs have the exported types.
     """
     # OpenMP's threads spin for a while between layers. Without spinning (OMP_WAIT_POLICY=PASSIVE), ResNet50's
     # micro size ran at 0.7 times the speed, and on one thread of two at 0.85 times.
-    torch.set_num_threads(int(settings["threads"]))
-    if settings["device"] == "cpu" and settings["large"] == "0":
+    torch.set_num_threads(int(parameters["threads"]))
+    if parameters["device"] == "cpu" and parameters["large"] == "0":
         _keep_freed_memory()
-    device = "cpu" if settings["device"] == "cpu" else f"cuda:{settings['device_id']}"
+    device = "cpu" if parameters["device"] == "cpu" else f"cuda:{parameters['device_id']}"
     # Both: PyTorch's own default is TF32 for convolutions and none for matrix products.
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = settings["tf32"] == "1"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = parameters["tf32"] == "1"
     run = _package(artifact, device) if artifact.suffix == ".pt2" else _script(artifact, device)
 
     def predict(tensors):
@@ -39,7 +39,7 @@ def load(artifact, settings):
         tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
         return [tensor.numpy() for tensor in predict(tensors)]
 
-    return predict if settings["tensors"] == "torch" else predict_arrays
+    return predict if parameters["tensors"] == "torch" else predict_arrays
 
 
 def _script(artifact, device):

@@ -7,20 +7,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors of TensorFlow'
 import tensorflow as tf
 
 
-def load(artifact, settings):
-    """Turn a SavedModel folder into a function from arrays to arrays, two lists. settings: device (cpu,
+def load(artifact, parameters):
+    """Turn a SavedModel folder into a function from arrays to arrays, two lists. parameters: device (cpu,
     cuda), device_id, threads, inputs and outputs (names, separated by commas), tf32 (0 or 1, on a GPU)."""
     # Instances in one process share one pool of threads, which TensorFlow sets up once.
-    count = int(settings["threads"])
+    count = int(parameters["threads"])
     threads = tf.config.threading
     if threads.get_intra_op_parallelism_threads() != count:
         threads.set_intra_op_parallelism_threads(count)
     if threads.get_inter_op_parallelism_threads() != 1:
         threads.set_inter_op_parallelism_threads(1)
-    device = _device(settings)
+    device = _device(parameters)
     loaded = tf.saved_model.load(str(artifact))
     signature = loaded.signatures["serving_default"]
-    inputs, outputs = settings["inputs"].split(","), settings["outputs"].split(",")
+    inputs, outputs = parameters["inputs"].split(","), parameters["outputs"].split(",")
 
     def predict(arrays):
         with tf.device(device):
@@ -32,18 +32,18 @@ def load(artifact, settings):
     return predict
 
 
-def _device(settings):
+def _device(parameters):
     """The TensorFlow device; raises RuntimeError if TensorFlow would run on the CPU instead."""
-    if settings["device"] == "cpu":
+    if parameters["device"] == "cpu":
         return "/CPU:0"
     gpus = tf.config.list_physical_devices("GPU")
-    if int(settings["device_id"]) >= len(gpus):
+    if int(parameters["device_id"]) >= len(gpus):
         raise RuntimeError(
-            f"TensorFlow finds {len(gpus)} GPUs and no GPU {settings['device_id']}: install "
+            f"TensorFlow finds {len(gpus)} GPUs and no GPU {parameters['device_id']}: install "
             "tensorflow[and-cuda]"
         )
     for gpu in gpus:
         if not tf.config.experimental.get_memory_growth(gpu):
             tf.config.experimental.set_memory_growth(gpu, True)
-    tf.config.experimental.enable_tensor_float_32_execution(settings["tf32"] == "1")
-    return f"/GPU:{settings['device_id']}"
+    tf.config.experimental.enable_tensor_float_32_execution(parameters["tf32"] == "1")
+    return f"/GPU:{parameters['device_id']}"

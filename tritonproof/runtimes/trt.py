@@ -4,9 +4,9 @@ import tensorrt
 import torch
 
 
-def load(artifact, settings):
-    """Turn a serialised engine into a function on lists of tensors on the GPU. settings: device_id."""
-    device = torch.device("cuda", int(settings["device_id"]))
+def load(artifact, parameters):
+    """Turn a serialised engine into a function on lists of tensors on the GPU. parameters: device_id."""
+    device = torch.device("cuda", int(parameters["device_id"]))
     torch.cuda.set_device(device)  # an engine belongs to the GPU that is current when it is read
     runtime = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING))
     engine = runtime.deserialize_cuda_engine(artifact.read_bytes())
