@@ -24,7 +24,7 @@ MODALITIES = 4
 CLASSES = 4
 _FOLDS, _FOLD, _SHUFFLE = 5, 2, 12345  # NVIDIA's checkpoint is of fold 2: triton/dataloader.py
 _MAX_VOXELS = 2**27
-"""The published volumes have 240 x 240 x 155, of four modalities."""
+"""The most voxels of an image; the published volumes have 240 x 240 x 155 in each of four modalities."""
 _FIX = "give --dataset nnunet=DIR the folder Task01_BrainTumour as it was published, unpacked"
 
 

@@ -266,7 +266,7 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
 
 
 def refusal(job: ConversionJob, converter: str, error: BaseException, hint: str = "") -> ProofError:
-    """The error to raise for a `converter`'s own, which may be long, with a hint at what it needs."""
+    """The error to raise in place of a `converter`'s own, which may be long; `hint` says what it needs."""
     what = f"{converter} cannot convert the model: {error_line(str(error))}"
     fix = f"--full-trace shows the whole message{hint}; a model without the format names it in `excluded`"
     return ProofError(what, where=job.model.name, fix=fix)

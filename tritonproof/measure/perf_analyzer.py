@@ -27,12 +27,12 @@ _LENGTHEN = 4
 """The factor for windows that were too short: the last of the attempts reaches 256 times the first."""
 _STALL_S = 30.0
 """Seconds beyond four times an attempt's windows after which it counts as hung: requests in flight have to
-end. At a rate it is a third, as perf_analyzer may send on all the time, without bound."""
+end. At a rate a third of this, as perf_analyzer may send on all the time, without bound."""
 _LOOK_S = 0.5
 """Seconds between looks at the free memory; at 20,000 requests/s, 0.2 GB were taken in between."""
 _TOOK_MEMORY = "its requests in flight took half of the free memory"
 _STOOD_STILL_S = 1.0
-"""Seconds by which an attempt's windows may be late; a later attempt is repeated, once (see `run_pass`)."""
+"""Seconds by which windows may overrun; an attempt that overruns more is repeated once (see `run_pass`)."""
 _ANSWER_S = 60.0
 """Seconds for a server under load to end its requests, and to answer that it is live. One took 15."""
 _STOP_S = 2.0
@@ -95,7 +95,7 @@ def _recover(job: LoadJob, error: Exception) -> None:
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
     while time.monotonic() < until_s:
         forget_shared_memory(server)
-        with contextlib.suppress(ProofError):  # if another process uses it, the next attempt says so
+        with contextlib.suppress(ProofError):  # if another process uses the memory, the next attempt says so
             remove_stale_regions(job)
             break
         time.sleep(0.1)
@@ -108,7 +108,7 @@ def forget_shared_memory(server: Server) -> None:
     """Unregister a killed client's regions, whose names would stay taken; not on a remote server."""
     if server.spec.is_remote:
         return
-    with contextlib.suppress(Exception):  # a server that is gone has forgotten it
+    with contextlib.suppress(Exception):  # a server that is gone has forgotten the regions
         server.client.unregister_system_shared_memory(client_timeout=connection.ANSWER_S)
         server.client.unregister_cuda_shared_memory(client_timeout=connection.ANSWER_S)
 

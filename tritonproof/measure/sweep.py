@@ -109,8 +109,8 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows: the most passes, or pairs, of its budget take all of it, and
-    about as many have the requests that --certify needs."""
+    """The point with the length of its windows: MAX_PASSES passes, or MAX_PAIRS pairs, fill the point budget,
+    and about as many have the requests that --certify needs."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
     sides, most = (1, stopping.MAX_PASSES) if state.terms is None else (2, MAX_PAIRS)
     share_s = pass_window_s(state.point, longest_s, plan.point_budget_s, sides * most)

@@ -65,7 +65,7 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
     # The types that tritonclient, NumPy and struct raise at malformed bytes are not documented.
     except Exception as error:
         raise ProofError(f"the answer's output {name} cannot be read: {error}") from error
-    if values is not None and not np.size(values):  # tritonclient may give FP64 in place of its type
+    if values is not None and not np.size(values):  # tritonclient may give FP64 in place of the output's type
         output = result.get_output(name)  # a dictionary over HTTP
         datatype = output["datatype"] if isinstance(output, dict) else output.datatype
         return values_of(b"", datatype, np.shape(values))

@@ -65,7 +65,7 @@ def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> di
 
 
 _HELD_BACK = 4
-"""One sample of this many calibrates INT8 and is not evaluated, unless there is a calibration folder."""
+"""One in so many samples calibrates INT8 and is not evaluated, unless there is a calibration folder."""
 MIN_TO_SPLIT = 8
 """The fewest samples for which some are held back to calibrate."""
 
