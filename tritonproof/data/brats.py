@@ -169,7 +169,7 @@ def phantom(size: int, seed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(list(seed))
     tissue = _tissue(size, random)
     contrast = _CONTRAST * random.normal(1, 0.1, _CONTRAST.shape)
-    scale = size / 32  # the blur below is that of 32 voxels on a side
+    scale = size / 32  # the blur below is for 32 voxels on a side
     image = np.empty((MODALITIES, size, size, size), np.float32)
     inside = tissue > 0
     for modality, values in enumerate(contrast):

@@ -233,7 +233,7 @@ TOLERANCES = {
     "fp16": Tolerance(2e-2, 0.99, "FP16 holds 11 bits, 5e-4 per operation, over some fifty layers"),
     "bf16": Tolerance(1e-1, 0.97, "BF16 holds 8 bits, 4e-3 per operation, over some fifty layers"),
 }
-"""How far a conversion of a PyTorch network may be from it, by precision, unless the model has its own."""
+"""How far a conversion of a PyTorch network may be off, by precision, unless the model says otherwise."""
 
 PRECISIONS: Mapping[Device, tuple[str, ...]] = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "fp16")}
 """The precisions of PyTorch's own formats on each kind of device."""

@@ -27,7 +27,7 @@ class CpuTime:
     server_s: float | None
     """CPU seconds of the server and all processes below it; None if unknown."""
     busy_s: float
-    """CPU seconds of all programs on these cores, those above included."""
+    """CPU seconds of all programs on these cores, the load generator and the server included."""
     stolen_s: float
     """CPU seconds that the host withheld from this virtual machine (Linux's steal time)."""
     nice: int = 0

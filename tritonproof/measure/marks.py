@@ -15,7 +15,7 @@ from tritonproof.record.speed import MARKS, CpuUse, Mark, PointResult
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
 # queue and at most 17 % outside of the server.
 _MAX_OUTSIDE = 0.5
-"""If more latency is outside the server, most requests are there: three times those points' most."""
+"""If more latency is outside the server, most requests are there: three times those points' largest share."""
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL_SHARE = 0.9

@@ -22,7 +22,7 @@ from tritonproof.serve import connection
 from tritonproof.serve.server import Server
 
 _ATTEMPTS = 5
-"""Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
+"""Attempts at a pass. Of short passes, 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
 """The factor for windows that were too short: the last of the attempts reaches 256 times the first."""
 _STALL_S = 30.0
@@ -90,8 +90,8 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
 
 
 def _recover(job: LoadJob, error: Exception) -> None:
-    """Remove a bad attempt's shared memory, after the server has let go of it, which it does only when its
-    requests are done. Raises ProofError if the server no longer answers."""
+    """Remove a bad attempt's shared memory, after the server has let go of it, which the server does only
+    when its requests are done. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
     while time.monotonic() < until_s:
         forget_shared_memory(server)

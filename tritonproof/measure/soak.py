@@ -130,7 +130,7 @@ def soak_entry(
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
-    """The record's entry of a soak and of the loadings after it; `heaps` is that of `growths`."""
+    """The record's entry of a soak and of the loadings after it; `heaps` is as in `growths`."""
     growth = growths(under_load.used, under_load.requests, "request")
     answers, missing = under_load.answers_under_load, list(not_watched)
     samples = [*under_load.used, *loadings]

@@ -120,8 +120,8 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
 
 
 def _with_another_pass(state: PointState, run_pass: RunPass, rng: np.random.Generator) -> PointState:
-    """The point after another pass of each side, in random order, or with the error of one. If a pass had to
-    take longer windows than the point's, these become the point's, and none of its passes counts any more."""
+    """The point after another pass of each side, in random order, or with the error of a pass. If a pass had
+    to take longer windows than the point's, these become the point's, and none of its passes counts."""
 
     def take_pass(side: Side) -> Side:
         return point_state.with_pass(side, run_pass(side.job, state.window_s))

@@ -2,7 +2,7 @@
 every answer with the expected one.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
-its own validation fails on each, and else it compares only the first row of a batch, bit by bit
+its own validation fails on each; without shared memory it compares only a batch's first row, bit by bit
 (ValidateOutputs and InitInferDataOutput of its sources, r24.10). Figures: docs/evidence/measuring.md.
 """
 

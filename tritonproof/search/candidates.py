@@ -79,7 +79,7 @@ class Candidate:
 
     variant: ConfigVariant
     ladder: tuple[LoadPoint, ...]
-    """The load points, from light to heavy. A rung is the index of one."""
+    """The load points, from light to heavy. A rung is the index of a load point."""
     probes: tuple[tuple[int, SteadyPart], ...] = field(default=(), compare=False)
     """Short passes, each with its rung, in the order of time; no reported figure comes from them."""
     capacity_probe_count: int = field(default=0, compare=False)

@@ -160,7 +160,7 @@ TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER, "tokenizer_config.json")
 """All files that decide how a text becomes tokens."""
 _MAX_TOKENS = 512
-"""The most tokens if neither the settings, the model nor the tokenizer give a limit: that of BERT."""
+"""The most tokens if neither the settings, the model nor the tokenizer give a limit: BERT's limit."""
 _EXPORT = "export the model anew"
 _TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
     "input_ids": lambda encoding: encoding.ids,

@@ -267,7 +267,7 @@ def _computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
 
 
 def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int) -> None:
-    """Raise InputError unless outputs have `count` rows, in the shape of those of the sample `first`."""
+    """Raise InputError unless outputs have `count` rows, in the shape of the `first` sample's rows."""
     for name, values in outputs.items():
         if values.ndim == 0 or len(values) != count:
             what = f"the first axis of the output {name}, {shape_text(values.shape)}, is no batch of {count}"
