@@ -33,11 +33,11 @@ from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Networ
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
 LATENCY_MS = 10.0
-DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
+DOUBLING = "def load(artifact, parameters):\n    return lambda arrays: [2 * arrays[0]]\n"
 SLEEPING = """\
 import time
 
-def load(artifact, settings):
+def load(artifact, parameters):
     def predict(arrays):
         time.sleep({seconds})
         return [2 * arrays[0]]

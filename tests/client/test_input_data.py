@@ -25,7 +25,7 @@ ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)
 
 _NOTING = """
 import json, os
-def load(artifact, settings):
+def load(artifact, parameters):
     file = open(os.path.join(os.path.dirname(artifact), "seen"), "a", buffering=1)
     def predict(arrays):
         print(json.dumps(arrays[0][:, 0].astype(int).tolist()), file=file)

@@ -15,7 +15,7 @@ from tritonproof.record.correctness import GateResult
 _RUNTIME = """
 import numpy as np
 
-def load(artifact, settings):
+def load(artifact, parameters):
     kept = {{}}
     def predict(arrays):
         x = arrays[0]

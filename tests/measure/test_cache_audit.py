@@ -30,7 +30,7 @@ from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 POINT = LoadPoint("online", 1, 4)
 _COMPUTING = """
 import time
-def load(artifact, settings):
+def load(artifact, parameters):
     known = {{}}
     def predict(arrays):
         rows = [row.tobytes() for row in arrays[0]]

@@ -24,7 +24,7 @@ _RUNTIME = """
 import os
 import numpy as np
 
-def load(artifact, settings):
+def load(artifact, parameters):
     batches, answers, kept = 0, 0, {{}}
     try:
         os.close(os.open(str(artifact) + ".taken", os.O_CREAT | os.O_EXCL))

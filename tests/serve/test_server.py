@@ -74,7 +74,7 @@ def test_tensors_of_requests_are_private(server: Server, doubling: CaseBuild) ->
 def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, doubling: CaseBuild) -> None:
     """cuDNN's refusal of a graph has 380 KB, of which gRPC's clients read 16 by default."""
     raises = "raise ValueError('upside down ' + 'x' * 380_000)"
-    bad = toy.make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
+    bad = toy.make_build(models, "bad", f"def load(artifact, parameters):\n    {raises}\n")
     with pytest.raises(ProofError, check=lambda error: error.where == str(bad.folder)) as caught:
         load_build(server, bad, toy.ONLINE)
     assert "ValueError: upside down" in caught.value.what
@@ -91,8 +91,10 @@ def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 def test_runtime_or_server_that_dies_while_loading_is_reported(fresh: Server, models: Path) -> None:
-    exiting = toy.make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
-    source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
+    exiting = toy.make_build(
+        models, "exiting", "import os\ndef load(artifact, parameters):\n    os._exit(3)\n"
+    )
+    source = "import os\ndef load(artifact, parameters):\n    os.kill(os.getppid(), 9)\n"
     deadly = toy.make_build(models, "deadly", source)
     with pytest.raises(ProofError) as caught:
         load_build(fresh, exiting, toy.ONLINE)
@@ -123,7 +125,7 @@ def test_idle_load_or_request_is_given_up_once(
     fresh: Server, models: Path, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
-    waiting = toy.make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
+    waiting = toy.make_build(models, when, f"import time\ndef load(artifact, parameters):\n    {code}\n")
     monkeypatch.setattr(connection, "LOADING_S", HANG_S)
     monkeypatch.setattr(connection, "IDLE_S", 2.0)
     with pytest.raises(ProofError):
