@@ -48,11 +48,10 @@ def test_instances_share_threads_by_streams(
     model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, OPENVINO, None, "fp32")
     deployment = structs.replace(profile_of(model, CPU).deployment, instances=instances)
-    parameters = model_config(case, deployment, native=True).parameters
-    written = {name: value.string_value for name, value in parameters.items()}
-    assert written["INFERENCE_NUM_THREADS"] == str(cores)
-    assert written["NUM_STREAMS"] == str(min(instances, cores))
-    assert written["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
+    written = model_config(case, deployment, native=True).parameters
+    assert written["INFERENCE_NUM_THREADS"].string_value == str(cores)
+    assert written["NUM_STREAMS"].string_value == str(min(instances, cores))
+    assert written["ENABLE_BATCH_PADDING"].string_value == "YES", "else every batch but the largest fails"
 
 
 def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:

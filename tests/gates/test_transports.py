@@ -40,8 +40,7 @@ def test_transport_that_refuses_or_ends_the_server_is_named() -> None:
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
     """Each input has its own slice of the region."""
-    memory = Memory()
-    with with_memory(memory, batched=batched) as model:
+    with with_memory(memory := Memory(), batched=batched) as model:
         data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})
         with_data = dataclasses.replace(model, data=data)
         result = transport_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
