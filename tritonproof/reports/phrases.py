@@ -105,11 +105,8 @@ def setup_facts(record: Record) -> Mapping[str, str]:
         "deployment": structs.asdict(record.deployment),
         "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
     }
-    return {
-        f"{part}.{name}": setting_text(value)
-        for part, values in parts.items()
-        for name, value in values.items()
-    }
+    named = ((f"{part}.{name}", value) for part, values in parts.items() for name, value in values.items())
+    return {name: setting_text(value) for name, value in named}
 
 
 def counted(number: int, noun: str) -> str:
