@@ -19,7 +19,7 @@ def test_build(run: CaseRun) -> None:
 @pytest.mark.step("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
-    case, conversion, arithmetic = run.case, run.accuracy.conversion, run.accuracy.arithmetic
+    case, conversion, arithmetic = run.case, run.conversion, run.arithmetic
     assert conversion is not None, "a model of --repository has no such step"
     recorder.record(conversion=conversion)
     texts = []
@@ -35,7 +35,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         where = f"tolerance: {arithmetic.tolerance.source}"
         if case.network_model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
-        raise run.accuracy.error(failure, where=where)
+        raise run.accuracy_error(failure, where=where)
 
 
 @pytest.mark.step("accuracy")
@@ -43,11 +43,11 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric of Triton's answers keeps the model's own limit and nearly the framework's score, and every
     output is near the converted model's in process."""
     ledger, sample_scores = prove_accuracy(run)
-    why_no_score = run.accuracy.why_no_score
+    why_no_score = run.why_no_score
     recorder.record(accuracy=ledger, why_no_score=why_no_score)
     recorder.record_sample_scores(sample_scores)
     recorder.report.show("; ".join(map(correctness_text.score_text, ledger.scores)))
     if failures := correctness_text.ledger_failures(ledger):
-        raise run.accuracy.error("; ".join(failures))
+        raise run.accuracy_error("; ".join(failures))
     if why_no_score:
         pytest.skip(why_no_score)

@@ -17,7 +17,7 @@ def record_finding(run: CaseRun, recorder: Recorder, finding: AnswerFinding[Gate
     recorder.report.show(gate_text(finding.result))
     shown = reproduce(run, finding)
     if finding.result.fault:
-        raise run.accuracy.error(finding.result.fault, where=shown or None)
+        raise run.accuracy_error(finding.result.fault, where=shown or None)
 
 
 @pytest.mark.step("repeated")

@@ -16,12 +16,12 @@ from tritonproof.run.searching import search_for_fastest
 @pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
-    conversion = run.accuracy.conversion
+    conversion = run.conversion
     proven = {} if conversion is None else {"conversion": conversion}
     with search_for_fastest(run) as search:
         if run.case.model.metrics and search.verdict != "failed":
             search = structs.replace(search, accuracy=prove_accuracy(run, as_loaded=True)[0])
-        shown = recorder.record(search=search, why_no_score=run.accuracy.why_no_score, **proven)
+        shown = recorder.record(search=search, why_no_score=run.why_no_score, **proven)
     if search.verdict != "failed":
         recorder.report.show(shown.why_no_winner or search_text(search))
     failures = [] if search.accuracy is None else ledger_failures(search.accuracy)

@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     result = measured.result
     record = recorder.record_points([result])
     if failure := wrong_answers_text(result.answers_under_load):
-        raise run.accuracy.error(failure)
+        raise run.accuracy_error(failure)
     recorder.report.enter_point(benchmark, record, measured)
     recorder.report.show(record.why_no_speed or load_point_text(result, run.settings.certify))
     if failures := speed_failures(result):

@@ -61,9 +61,15 @@ class StandInServer(Server):
         return {tensor.name: np.zeros((batch, *tensor.shape), np.float32) for tensor in model.outputs}
 
 
+def described_model(**configuration: Any) -> DescribedModel:
+    """A model of a repository with this configuration, which its server has loaded."""
+    config = ModelConfig(**configuration)
+    return DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
+
+
 @dataclass
 class StandInCase:
-    """A `PreparedCase` that is neither converted nor described by its server."""
+    """A `PreparedCase` that is described by its server, and loaded in any variant."""
 
     case: Case
     server: Server = field(default_factory=StandInServer)
@@ -71,7 +77,7 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    described: DescribedModel | None = None
+    described: DescribedModel | None = field(default_factory=described_model)
     open_in_process: Callable[[], Callable[[Arrays], Arrays]] | None = None
     loaded = None
 
@@ -90,12 +96,6 @@ class StandInCase:
 def prepare(**changes: Any) -> Prepare:
     """Prepare the case that a run is asked for, with these changes of its stand-in."""
     return lambda scope: dataclasses.replace(StandInCase(scope.requested), **changes)
-
-
-def described_model(**configuration: Any) -> DescribedModel:
-    """A model of a repository with this configuration, which its server has loaded."""
-    config = ModelConfig(**configuration)
-    return DescribedModel(RepositoryEntry("m", Path("m"), config), (), config, ("1",), 0.0)
 
 
 def prepare_repository_case(server: Server | None = None, **configuration: Any) -> Prepare:

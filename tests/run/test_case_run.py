@@ -40,7 +40,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     arguments = f'model_repos="{builds}", results="{results}", triton="embedded", '
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        lines += "    server, kept = run.server, (run.accuracy, run.loader)\n"
+        lines += "    server, kept = run.server, (run, run.loader)\n"
         exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), names)
     return builds, names, printed.getvalue().splitlines()
 
@@ -102,12 +102,12 @@ def test_value_and_error_are_computed_once() -> None:
     assert isinstance(Found.value, once), "as of any property"
 
 
-@pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(open_in_process=dict), None)])
+@pytest.mark.parametrize(("how", "count"), [(prepare(), 1), (prepare(described=None), None)])
 def test_gates_send_all_samples_unless_the_accuracy_step_does(
     how: Prepare, count: int | None, run_of: RunOf
 ) -> None:
     run = run_of(how)
-    preset(run.accuracy, answer_limits=CASE_LIMITS)
+    preset(run, answer_limits=CASE_LIMITS)
     evaluation_samples = run.gate_context.evaluation_samples
     assert (None if evaluation_samples is None else len(evaluation_samples)) == count
 
@@ -121,7 +121,7 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
 @pytest.mark.parametrize("are_synthetic", [False, True])
 def test_error_mentions_synthetic_inputs(are_synthetic: bool, run_of: RunOf) -> None:
     run = run_of(prepare(samples=dataclasses.replace(toy.samples(1), are_synthetic=are_synthetic)))
-    assert ("--samples toy=DIR" in str(run.accuracy.error("wrong"))) == are_synthetic
+    assert ("--samples toy=DIR" in str(run.accuracy_error("wrong"))) == are_synthetic
 
 
 def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

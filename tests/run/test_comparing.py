@@ -131,8 +131,8 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(
 
 def test_build_that_does_not_take_the_largest_batch_is_refused(compared: Compared, tmp_path: Path) -> None:
     (config := tmp_path / "config.pbtxt").write_text("max_batch_size: 2")
-    converted = toy.case()
-    run = compared(prepare(case=converted), prepare(case=converted, folder=tmp_path))
+    converted = {"case": toy.case(), "described": None}
+    run = compared(prepare(**converted), prepare(**converted, folder=tmp_path))
     begun = [PointState((Side(toy.job(LoadPoint("offline", batch, 1))),)) for batch in (2, 4)]
     with pytest.raises(InputError, match="up to 2, not 4") as refused:
         comparing.add_baselines(run, present(run.baseline), begun)

@@ -33,7 +33,7 @@ def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, run_of: RunOf
 ) -> None:
     run: Any = run_of(prepare_repository_case(max_batch_size=4, instance_group=groups))
-    space = RepositorySearch(run, run.prepared.described).space()
+    space = RepositorySearch(run, run.described).space()
     assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
@@ -45,7 +45,7 @@ def test_configuration_that_changes_answers_is_left_out(
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     server = StandInServer(on_loading=(loading := Mock()))
     run: Any = run_of(prepare_repository_case(server, instance_group=[{}]))
-    search = RepositorySearch(run, run.prepared.described)
+    search = RepositorySearch(run, run.described)
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(toy.ONLINE)  # its own deployment
     assert (run.loader.loaded, loading.call_count) == (None, 1)
@@ -70,7 +70,9 @@ def test_what_a_search_leaves_out_is_noted(
 ) -> None:
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(
-        prepare(case=toy.case(), server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64"
+        prepare(case=toy.case(), described=None, server=server, deployment=UP_TO_32),
+        latency_budget_ms="7",
+        batches="1,8,64",
     )
 
     def find(_space: object, measurer: Measurer) -> object:
@@ -97,7 +99,7 @@ def test_entry_of_a_search_has_its_duration_and_the_winners_configuration(
 
     monkeypatch.setattr(searching, "time", clock)
     monkeypatch.setattr(fastest, "find_fastest", find)
-    run = run_of(prepare(case=toy.case(), deployment=UP_TO_32), latency_budget_ms="7")
+    run = run_of(prepare(case=toy.case(), described=None, deployment=UP_TO_32), latency_budget_ms="7")
     with searching.search_for_fastest(run) as entry:
         assert (entry.duration_s, entry.diff) == (71.6, "")
         config = (run.settings.results / run.case.target.name / entry.config).read_text()

@@ -2,12 +2,17 @@
 the length of a block. Other modules have functions that take a run, such as `measure_point`."""
 
 import contextlib
+import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from tritonproof.accuracy import ledger, stages
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
+from tritonproof.accuracy.limits import CaseArithmetic, CaseLimits
 from tritonproof.accuracy.outputs import why_undeclared
+from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
@@ -16,11 +21,11 @@ from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import expect_in_process, with_expected
 from tritonproof.record import correctness, setup, speed
-from tritonproof.run.case_accuracy import CaseAccuracy
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget_all, is_made, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase, Role
+from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.settings.settings import Settings
@@ -67,9 +72,8 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         self.baseline_result: BaselineResult | None = None
 
     def __exit__(self, *error: Any) -> None:
-        for name in ("accuracy", "loader"):
-            if is_made(self, name):  # someone may keep it
-                forget_all(getattr(self, name))
+        if is_made(self, "loader"):  # someone may keep it
+            forget_all(self.loader)
         forget_all(self)
         self._prepare = _ended
         self.stack.__exit__(*error)
@@ -82,10 +86,6 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once
     def loader(self) -> Loader:
         return Loader(self.prepared, self)
-
-    @once
-    def accuracy(self) -> CaseAccuracy:
-        return CaseAccuracy(self.loader)
 
     @property
     def case(self) -> Case:
@@ -108,6 +108,11 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.prepared.deployment
 
     @property
+    def described(self) -> DescribedModel | None:
+        """What the server says of a model of --repository; None for a converted case."""
+        return self.prepared.described
+
+    @property
     def machine(self) -> setup.Machine:
         return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
 
@@ -116,10 +121,73 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         if is_made(self, "prepared") and is_made(self.prepared, "server"):
             self.server.check_running()
 
+    # --- its accuracy ---------------------------------------------------------------------------------------
+
+    @once
+    def arithmetic(self) -> CaseArithmetic:
+        """How the case computes, with the cost of its precision, which this measures in the framework."""
+        precision = arithmetic_precision(self.case, self.deployment)
+        cost = self.model_run.precision_cost(precision) if self.described is None else None
+        return CaseArithmetic(self.case, precision, cost)
+
+    @once
+    def converted_answers(self) -> stages.StageAnswers:
+        """The converted model's answers to the whole evaluation set, in process."""
+        model, samples, batch = self.case.model, self.samples, self.model_run.batch
+        say = functools.partial(self.say, "evaluate in process")
+        with self.model_run.hold_machine(exclusive=False):
+            infer = self.loader.infer_in_process
+            return stages.evaluate_in_process("converted", model, infer, samples, batch, say)
+
+    @once
+    def conversion(self) -> correctness.Conversion | None:
+        """The comparison of the converted model, in process, with the framework's; None of --repository."""
+        if self.described is not None:
+            return None
+        with self.model_run.hold_machine(exclusive=False):
+            return stages.compare_conversion(
+                self.model_run.framework_answers,
+                self.converted_answers,
+                self.samples.ids,
+                self.arithmetic,
+                trained=self.model_run.framework_model_on_target.trained,
+                on_progress=functools.partial(self.say, "compare with the framework"),
+            )
+
+    @once
+    def why_no_score(self) -> str | None:
+        """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
+        if self.described is not None:
+            return None
+        model, framework_model = self.case.network_model, self.model_run.framework_model_on_cpu
+        has_dataset = model.name in self.settings.dataset
+        reason = ledger.why_no_score(model, framework_model, self.samples, has_dataset=has_dataset)
+        self.settings.thresholds.check_measured(self.case, reason)
+        return reason
+
+    @once
+    def answer_limits(self) -> CaseLimits:
+        """How far the case's answers may be from other answers to the same samples."""
+        count = len(self.samples)
+        elements = {
+            tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in self.case.model.outputs
+        }
+        return self.arithmetic.case_limits(elements)
+
+    def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
+        """The error for wrong answers; on made-up inputs, it says, even a right model may be unstable."""
+        fix = None
+        if self.samples.are_synthetic:
+            name = self.case.model.name
+            fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
+        return AccuracyError(what, where=where, fix=fix)
+
+    # --- what load needs ------------------------------------------------------------------------------------
+
     @once
     def gate_context(self) -> GateContext:
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
-        loaded, limits = self.loader.ensure_loaded("online"), self.accuracy.answer_limits
+        loaded, limits = self.loader.ensure_loaded("online"), self.answer_limits
         served = self.loader.served
         self.loader.leave_gpu()  # which the limits may have used
         return GateContext(
@@ -129,7 +197,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             limits,
             kernels_may_change=self.case.answers_on == "cuda",
             # The accuracy step sends all samples of a converted case.
-            evaluation_samples=self.samples if self.prepared.open_in_process is None else None,
+            evaluation_samples=None if self.described is None else self.samples,
             can_share_memory=self.settings.shared_memory == "system",
         )
 
@@ -143,8 +211,8 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         """The expected answers to this load data: those of a converted model in process, else of the server
         itself, asked alone. Raises AccuracyError if these are not as it declares them."""
         outputs = self.case.model.outputs
-        if self.prepared.open_in_process is not None:
-            infer, limits = self.loader.infer_in_process, self.accuracy.answer_limits
+        if self.described is None:
+            infer, limits = self.loader.infer_in_process, self.answer_limits
             self.say("compute the answers to expect under load", f"{len(data.ids)} samples in process")
             return expect_in_process(outputs, data, infer, self.deployment.max_batch_size, limits)
         self.say("ask for the answers to expect under load", f"{len(data.ids)} samples alone")

@@ -37,7 +37,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
     """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch.
     Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario = states[0].point.scenario
-    if baseline.prepared.described is None:  # a build, whose own configuration may serve it
+    if baseline.described is None:  # a build, whose own configuration may serve it
         needed = max(state.point.batch for state in states)
         largest_there = max(1, baseline_builds.config_of(baseline.build.folder).max_batch_size)
         if needed > largest_there:
@@ -82,7 +82,7 @@ def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads case and baseline again, in random order; None if others have loaded one."""
     sides = (run, baseline)
-    described = filter(None, [side.prepared.described for side in sides])
+    described = filter(None, [side.described for side in sides])
     if not all(model.entry.folder for model in described):
         return None
 

@@ -118,6 +118,14 @@ class Loader:
             yield
         self.loaded = loaded
 
+    def load_again(self) -> LoadedAs:
+        """Load the case for offline, anew even if one loading serves both scenarios."""
+        self.check_may_reload()
+        self.ensure_loaded("offline")
+        if self.prepared.variant_for("offline") == self.prepared.variant_for("online"):
+            self.reload()
+        return self.ensure_loaded("offline")
+
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
         if self.scope.settings.triton.is_remote:

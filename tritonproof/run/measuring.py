@@ -38,7 +38,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 @contextlib.contextmanager
 def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
-    described = run.prepared.described
+    described = run.described
     check_measurable(run.server, described.unreported if described else ())
     expected = run.expected_answers
     run.loader.ensure_loaded(points[0].scenario)
@@ -97,7 +97,7 @@ def _measure_states(
 ) -> dict[LoadPoint, MeasuredPoint | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline = run.baseline
-    plan, described = run.settings.plan(compared=baseline is not None), run.prepared.described
+    plan, described = run.settings.plan(compared=baseline is not None), run.described
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
     def with_latency_verdict(result: PointResult) -> PointResult:
@@ -145,7 +145,7 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult, audit: Audit) -> P
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after loading a model of --repository with the requests after it."""
     run.loader.check_may_reload()
-    described = run.prepared.described
+    described = run.described
     assert described is not None, "no conversion has a warm-up of its user's"
     batch = warmup_batch(described.config, run.samples.read([0]))
     if batch is None:

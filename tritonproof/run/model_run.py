@@ -15,7 +15,7 @@ from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record import fields, speed
 from tritonproof.run.available_models import AvailableModels
-from tritonproof.run.once import forget, once, once_sharing_machine
+from tritonproof.run.once import forget, once
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import model_deployment, samples_of
@@ -94,25 +94,30 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         assert isinstance(self.model, NetworkModel)
         return self.model
 
-    @once_sharing_machine
+    @once
     def framework_model_on_cpu(self) -> FrameworkModel:
         """The framework's model to convert, with weights of --checkpoint, its own, or seeded random ones."""
-        self.say("load weights")
-        return self.network_model.load_weights(self.suite_run.settings.checkpoint.get(self.model.name))
+        with self.hold_machine(exclusive=False):
+            self.say("load weights")
+            return self.network_model.load_weights(self.suite_run.settings.checkpoint.get(self.model.name))
 
-    @once_sharing_machine
+    @once
     def framework_model_on_target(self) -> FrameworkModel:
         """The framework's model that converted models are compared with, on the target's kind of device."""
-        return stages.framework_model_on(self.target.device, self.network_model, self.framework_model_on_cpu)
+        with self.hold_machine(exclusive=False):
+            return stages.framework_model_on(
+                self.target.device, self.network_model, self.framework_model_on_cpu
+            )
 
     def leave_gpu(self) -> None:
         """Free the GPU memory of the framework's model, which moves there again on use."""
         forget(self, "framework_model_on_target")
 
-    @once_sharing_machine
+    @once
     def samples(self) -> Samples:
         """The evaluation split of --dataset, or the model's own."""
-        return samples_of(self.network_model, "evaluation", self.suite_run.settings)
+        with self.hold_machine(exclusive=False):
+            return samples_of(self.network_model, "evaluation", self.suite_run.settings)
 
     @property
     def batch(self) -> int:
@@ -120,24 +125,24 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         deployment = model_deployment(self.model, self.target, self.suite_run.settings)
         return min(32, deployment.max_batch_size)
 
-    @once_sharing_machine
+    @once
     def framework_answers(self) -> stages.StageAnswers:
         """The framework's answers to the whole evaluation set."""
-        network = self.framework_model_on_target.network
-        infer: Callable[[Any], Any] = functools.partial(self.network_model.infer, network)
-        say = functools.partial(self.say, "evaluate by the framework")
-        return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
+        with self.hold_machine(exclusive=False):
+            network = self.framework_model_on_target.network
+            infer: Callable[[Any], Any] = functools.partial(self.network_model.infer, network)
+            say = functools.partial(self.say, "evaluate by the framework")
+            return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
         """What a precision costs the model, in any format; None if the framework has no network of it."""
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
             training = functools.partial(samples_of, self.network_model, "training", self.suite_run.settings)
-            framework_model, samples = self.framework_model_on_target, self.samples
             with self.hold_machine(exclusive=False):
-                self.precision_costs[precision] = measure_cost(
-                    self.network_model, precision, framework_model, samples, training, self.batch
-                )
+                model, samples = self.framework_model_on_target, self.samples
+                cost = measure_cost(self.network_model, precision, model, samples, training, self.batch)
+            self.precision_costs[precision] = cost
         return self.precision_costs[precision]
 
     @once

@@ -10,7 +10,6 @@ from tritonproof.accuracy.stages import StageComparison, Stages
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
-from tritonproof.client.requests import LoadedAs
 from tritonproof.gates import GATES
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
@@ -27,25 +26,25 @@ def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, Sa
     its own settings, under dynamic batching; with `as_loaded` it stays as it is, as a search's winner."""
     if not as_loaded:
         run.loader.ensure_loaded("online")
-    case, accuracy, samples = run.case, run.accuracy, run.samples
-    user_limits, is_labelled = run.settings.thresholds.limits(case), accuracy.why_no_score is None
+    case, samples = run.case, run.samples
+    user_limits, is_labelled = run.settings.thresholds.limits(case), run.why_no_score is None
     framework = converted = comparison = None
-    if run.prepared.open_in_process is not None:
-        framework, converted = run.model_run.framework_answers, accuracy.converted_answers
-        comparison = StageComparison("served", samples.ids, converted.outputs, accuracy.arithmetic)
+    if run.described is None:
+        framework, converted = run.model_run.framework_answers, run.converted_answers
+        comparison = StageComparison("served", samples.ids, converted.outputs, run.arithmetic)
     run.loader.leave_gpu()
     batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
     with run.model_run.hold_machine(exclusive=False):
         served = evaluate_through_server(run.server, case, samples, batch, on_progress, comparison)
     stages = Stages(framework=framework, converted=converted, served=served)
     scores_by_metric = score_each_item(case, samples, stages, labelled=is_labelled)
-    ledger = accuracy_ledger(accuracy.arithmetic, samples, stages, scores_by_metric, user_limits)
+    ledger = accuracy_ledger(run.arithmetic, samples, stages, scores_by_metric, user_limits)
     return ledger, sample_scores(case, run.build.facts.digest, samples, stages, scores_by_metric)
 
 
 def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
-    described = run.prepared.described
+    described = run.described
     if described is None or run.case.model.takes_single_requests:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same requests again")
@@ -76,20 +75,11 @@ def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     gate = GATES[name]
     with run.model_run.hold_machine(exclusive=False):
         context = run.gate_context  # before a reload, as it has the answers given alone
-        loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-        described = run.prepared.described
+        loaded = run.loader.load_again() if gate.after_reload else run.loader.ensure_loaded("online")
+        described = run.described
         if gate.needs_configuration and described and "configuration" in described.unreported:
             raise NotAvailableError("the server does not give the configuration and its largest batch")
         return gate.check(dataclasses.replace(context, loaded=loaded))
-
-
-def _reload(run: CaseRun) -> LoadedAs:
-    """Load the case again: for offline, after it was loaded for online."""
-    run.loader.check_may_reload()
-    run.loader.ensure_loaded("offline")
-    if run.prepared.variant_for("offline") == run.prepared.variant_for("online"):  # so it was loaded already
-        run.loader.reload()
-    return run.loader.ensure_loaded("offline")
 
 
 def reproduce(run: CaseRun, finding: AnswerFinding[GateResult]) -> str:

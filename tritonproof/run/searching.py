@@ -36,7 +36,7 @@ def search_for_fastest(run: CaseRun) -> Iterator[speed.Search]:
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
     searched: ConvertedSearch | RepositorySearch = ConvertedSearch(run)
-    if (described := run.prepared.described) is not None:
+    if (described := run.described) is not None:
         searched = RepositorySearch(run, described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"

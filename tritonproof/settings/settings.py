@@ -1,6 +1,7 @@
 """The suite's options. Each is one field of `Settings`: its name is the flag's, its metadata say how to read
 its text and which other runs get it, and the sentence below it is its help. The parser, the checks, the
-header and the command lines of nodes and other checkouts are derived from the fields."""
+header and the command lines of nodes and other checkouts are derived from the fields. What the values of
+several options must not be together is in rules.py."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -8,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonproof.base import commands
-from tritonproof.base.errors import InputError
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
-from tritonproof.base.sanitize import excerpt
 from tritonproof.build import baseline_builds
 from tritonproof.client.requests import SharedMemory
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
@@ -21,7 +19,7 @@ from tritonproof.record.speed import Arrivals
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
-from tritonproof.settings import options, thresholds
+from tritonproof.settings import options, rules, thresholds
 from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag_of, option, options_of
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
@@ -230,16 +228,7 @@ class Settings:
             raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.
         given = frozenset(name for name, text in texts.items() if text or text == "")
-        for name, option_ in options_of(cls).items():
-            for conflict in option_.conflicts_with.split():
-                if {name, conflict} <= given:
-                    what = f"{flag_of(name)} cannot be combined with {flag_of(conflict)}"
-                    fix = f"leave {flag_of(name)} out, or {flag_of(conflict)}"
-                    raise InputError(what, where=f"{flag_of(conflict)} {flag_of(name)}", fix=fix)
-            if name in given and option_.needs and given.isdisjoint(option_.needs.split()):
-                needed = " or ".join(map(flag_of, option_.needs.split()))
-                fix = f"add {needed}, or leave {flag_of(name)} out"
-                raise InputError(f"{flag_of(name)} is used with {needed}", where=flag_of(name), fix=fix)
+        rules.check_given(given, options_of(cls))
         values: dict[str, Any] = {}
         for name, option_ in options_of(cls).items():
             if option_.repeats:
@@ -252,7 +241,7 @@ class Settings:
             if values[name] is not None:
                 values[name] = with_access(values[name], values["triton_ca"], values["triton_headers"])
         settings = cls(given=given, **values)
-        _check_values(settings)
+        rules.check_values(settings)
         return settings
 
     def plan(self, *, compared: bool = False) -> MeasuringPlan:
@@ -292,24 +281,9 @@ class Settings:
 
     def labels_of(self, models: Collection[str]) -> dict[str, LabelOptions]:
         """The label options of each of these models that has labels; raises InputError if any is missing."""
-        labels = self.labels.by_model(models)
-        metrics = self.metric.by_model(models)
+        rules.check_labels(self, models)
+        labels, metrics = self.labels.by_model(models), self.metric.by_model(models)
         floors = self.floor.by_model(models)
-        for values, needed in (
-            (self.labels, self.metric),
-            (self.metric, self.labels),
-            (self.floor, self.metric),
-            (self.labels, self.samples),
-        ):
-            for name in sorted(values.by_model(models).keys() - needed.by_model(models).keys()):
-                what = f"{values.flag} for model {name} also needs {needed.flag}"
-                where = f"{values.flag} {excerpt(str(values.by_model(models)[name]))}"
-                fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
-                raise InputError(what, where=where, fix=fix)
-        for name in sorted(labels.keys() - floors.keys()) if self.repository is not None else ():
-            what = f"--labels needs --floor for {name}: a model as served has no framework's score"
-            fix = "add --floor, such as --floor 0.75"
-            raise InputError(what, where=f"--labels {labels[name]}", fix=fix)
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
 
     def command_line(self, recipient: str = "", model: str | None = None) -> list[str]:
@@ -334,51 +308,3 @@ class Settings:
             if model in (None, owner) or (owner == "" and model in self.onnx):
                 texts.append(f"{owner}={option_.text(part)}" if owner else option_.text(part))
         return texts
-
-
-def _check_values(settings: Settings) -> None:
-    """Raise InputError for values that contradict each other. Rules about the selected tests, and about
-    pytest's own options, are in fixtures/collection.py."""
-    given, against, against_triton = settings.given, settings.against, settings.against_triton
-    triton = f"--triton {settings.triton}"
-    is_remote = settings.triton.is_remote
-    has_repository = settings.repository is not None
-    if has_repository and is_remote != isinstance(settings.repository, RemoteModels):
-        what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
-        fix = "use --repository remote with --triton HOST:PORT, a folder with any other server"
-        raise InputError(what, where=f"--repository {settings.repository} {triton}", fix=fix)
-    for name, is_used in (("triton_ca", settings.triton.access.tls), ("triton_headers", is_remote)):
-        if name in given and not is_used:
-            what = f"{flag_of(name)} is for a server that is reached over the network"
-            fix = "use it with --triton grpcs://HOST:PORT"
-            raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
-    if against_triton is not None and against_triton.is_remote != is_remote:
-        what = "this run must start both servers, or both must be at HOST:PORT"
-        fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
-        raise InputError(what, where=f"--against-triton {against_triton} {triton}", fix=fix)
-    starting_servers = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
-    for name in sorted(given & starting_servers) if is_remote else ():
-        what = f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
-        compare = commands.tool_command("report", "compare")
-        fix = f"use embedded, local or docker, or compare records: {compare}"
-        raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
-    if has_repository and against is not None and against.kind != "folder":
-        what = "a model repository is compared with another one, and nothing is built for that"
-        fix = "give --against the folder of the repository that this one is to replace"
-        where = f"--repository {settings.repository} --against {against}"
-        raise InputError(what, where=where, fix=fix)
-    # perf_analyzer 2.51 unregisters the regions of every client at the beginning and end of each run.
-    if is_remote and settings.shared_memory != "none":
-        what = "perf_analyzer unregisters the shared memory of all clients, and others may use this server"
-        fix = "leave --shared-memory out, or have the run start a server of its own"
-        raise InputError(what, where=f"{triton} --shared-memory {settings.shared_memory}", fix=fix)
-    # perf_analyzer 2.51 allocates all on the first GPU: `device_id = 0` in src/infer_data_manager_shm.h.
-    if settings.shared_memory == "cuda" and settings.gpus > 1:
-        what = "the load generator keeps CUDA's shared memory on the first GPU, where the others would read"
-        where = f"--gpus {settings.gpus} --shared-memory cuda"
-        raise InputError(what, where=where, fix="leave one of them out")
-    searches = given & {"request_rates", "latency_budget_ms"}
-    if "arrivals" in given and len(searches) != 1:
-        what = "--arrivals is for the given rates or for the rate that is searched for"
-        fix = "give --request-rates to measure those, or --latency-budget-ms to search for the highest"
-        raise InputError(what, where=" ".join(map(flag_of, ["arrivals", *sorted(searches)])), fix=fix)
