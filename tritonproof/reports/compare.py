@@ -186,8 +186,7 @@ def machine_changes(cases: Sequence[CaseChange]) -> list[SettingChange]:
     driver and which of equal GPUs it is, as users compare speeds of these on purpose."""
     on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
     setup = dict.fromkeys(setting for case in cases for setting in case.setup)
-    of_machine = (setting for setting in setup if setting.name.startswith("machine."))
-    return [setting for setting in of_machine if setting.name not in on_purpose]
+    return [one for one in setup if one.name.startswith("machine.") and one.name not in on_purpose]
 
 
 def _point_change(before: speed.PointResult, after: speed.PointResult) -> PointChange:
