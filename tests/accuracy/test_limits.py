@@ -9,10 +9,9 @@ import torch
 
 from tests import toy
 from tritonproof.accuracy import limits, outputs
-from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_answers
-from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.accuracy.sameness import allowed_ties_per_row
 from tritonproof.client.requests import Answer
 from tritonproof.spec import Tensor, Tolerance
 
@@ -91,11 +90,11 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     sizes = {name: values.size for name, values in rows.items()}
     of_case = limits.CaseArithmetic(toy.case(toy.model(outputs=tensors)), "fp32", cost).case_limits(sizes)
     allowed = of_case.beside_recorded(of_case, by_same_case=True)
-    expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
+    expected, mask = toy.expected_answers(list("a" * 24), rows, allowed), rows["mask"].copy()
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1
         given = Answer(np.arange(24), {**rows, "mask": mask})
-        assert compare_answers(expected, [given], allowed).result.wrong == wrong
+        assert expected.compare([given]).result.wrong == wrong
 
 
 @pytest.mark.parametrize(

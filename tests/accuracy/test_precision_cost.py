@@ -13,11 +13,11 @@ import torch
 from tests import toy
 from tests.helpers import present
 from tests.toy import compare_conversion
+from tritonproof.accuracy.answer_comparison import StageComparison
 from tritonproof.accuracy.limits import CaseArithmetic
 from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.accuracy.precision_cost import emulated_precision
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.stages import StageComparison
 from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks import rounding
 from tritonproof.frameworks.pytorch import in_precision

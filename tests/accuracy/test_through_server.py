@@ -15,10 +15,10 @@ from tritonclient.utils import np_to_triton_dtype
 
 from tests import sample_records, toy
 from tests.helpers import grpc_server
-from tritonproof.accuracy import through_server
+from tritonproof.accuracy import stages as stages_module
+from tritonproof.accuracy.answer_comparison import StageComparison
 from tritonproof.accuracy.limits import CaseArithmetic
-from tritonproof.accuracy.stages import StageComparison, Stages, evaluate_in_process
-from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
+from tritonproof.accuracy.stages import Stages, evaluate_in_process, evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import requests
 from tritonproof.client.requests import IN_FLIGHT
@@ -123,7 +123,7 @@ def test_bytes_in_flight_are_limited(
     length: int, answered: int, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row_bytes = 2 * toy.CLASSES * 4
-    monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
+    monkeypatch.setattr(stages_module, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()
     outputs = (Tensor(toy.OUTPUT, "FP32", (answered,)),)
     case = toy.case(toy.model(inputs=(Tensor(toy.INPUT, "FP32", (length,)),), outputs=outputs))

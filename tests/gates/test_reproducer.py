@@ -11,8 +11,7 @@ import pytest
 from tests import sample_records, toy
 from tests.helpers import present, settings
 from tests.run.stand_in_case import prepare, running
-from tritonproof.accuracy.answer_comparison import AnswerFinding, Mismatch, compare_answers
-from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.answer_comparison import AnswerFinding, Mismatch
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.reproducer import write_reproducer
@@ -68,14 +67,14 @@ def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) ->
 
 
 def test_first_wrong_answer_is_kept_with_its_request() -> None:
-    expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
-    actual = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    actual = rows[[2, 0]] + np.array([[0], [1]], np.float32)
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
-    answers = [Answer(np.array([2, 0]), {"OUT": actual})]
-    mismatch = present(compare_answers(expected, answers, limits).mismatch)
+    expected = toy.expected_answers(["a", "b", "c"], {"OUT": rows}, limits)
+    mismatch = present(expected.compare([Answer(np.array([2, 0]), {"OUT": actual})]).mismatch)
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
     np.testing.assert_array_equal(mismatch.actual["OUT"], actual[1])
-    np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])
+    np.testing.assert_array_equal(mismatch.expected["OUT"], rows[0])
 
 
 def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None:

@@ -1,4 +1,5 @@
-"""The expected answers, and the scale on which a difference from them is measured."""
+"""The expected answers, in groups of one signature: which of their integers are classes, and which actual
+answers are nearer to another sample's expected one than to their own."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tritonproof.accuracy.outputs import CHUNK_BYTES, Spread, floating_outputs, spread_of
+from tritonproof.client.requests import Answer
 from tritonproof.spec import Arrays
 
 _CLASS_SHARE = 0.9
@@ -15,11 +17,13 @@ _MAX_COMPARED = 4096
 """The most elements of a row, evenly spread over it, by which its nearest sample is found."""
 _CLIP = 10.0
 """The most that one of these elements counts for, in multiples of the spread."""
+_MIN_COLUMNS = 4
+"""Shorter rows are not compared with other samples' rows: noise alone may bring them near another."""
 
 
 @dataclass(frozen=True)
-class ExpectedOutputs:
-    """A part of ExpectedAnswers: the outputs of the answers to some samples, all of one signature."""
+class ExpectedGroup:
+    """The expected answers to some samples, all of one signature."""
 
     ids: Sequence[str]
     outputs: Arrays
@@ -29,10 +33,22 @@ class ExpectedOutputs:
     samples: Sequence[int]
     """The indices of the samples, by which actual answers name them."""
 
+    def rows_in(self, answers: Sequence[Answer]) -> list[Answer]:
+        """The rows of answers to this group's samples, with their indices among these samples."""
+        index_of = {sample: index for index, sample in enumerate(self.samples)}
+        matching = []
+        for answer in answers:
+            rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)
+            if (is_wanted := rows >= 0).any():
+                wanted = slice(None) if is_wanted.all() else is_wanted  # all without a copy
+                outputs = {name: values[wanted] for name, values in answer.outputs.items()}
+                matching.append(Answer(rows[wanted], outputs))
+        return matching
+
     @functools.cached_property
     def standardized(self) -> np.ndarray:
         """The floating-point outputs as multiples of their spread, [samples, elements]."""
-        return standardize(self, self.outputs)
+        return _standardize(self, self.outputs)
 
     @property
     def discrete_outputs(self) -> list[str]:
@@ -96,7 +112,44 @@ def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
     return None
 
 
-def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
+def expect(ids: Sequence[str], outputs: Arrays, samples: Sequence[int] | None = None) -> ExpectedGroup:
+    """The expected answers `outputs`, [samples, ...] each, to `samples` or else all, with their spreads."""
+    spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
+    return ExpectedGroup(ids, outputs, spreads, range(len(ids)) if samples is None else samples)
+
+
+def signature(row: Arrays) -> object:
+    """The name, shape and kind of type of each output of an answer, without the batch axis."""
+    return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
+
+
+def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> dict[object, ExpectedGroup]:
+    """The expected answers `rows`, without a batch axis, by their samples' indices in `ids`."""
+    by_signature: dict[object, list[int]] = {}
+    for sample, row in rows.items():
+        by_signature.setdefault(signature(row), []).append(sample)
+    expected = {}
+    for group_signature, samples in by_signature.items():
+        outputs = {name: np.stack([rows[sample][name] for sample in samples]) for name in rows[samples[0]]}
+        expected[group_signature] = expect([ids[sample] for sample in samples], outputs, samples)
+    return expected
+
+
+def nearer_to_another(expected: ExpectedGroup, answer: Answer, rows: np.ndarray) -> np.ndarray:
+    """Those of the `rows` of an answer, which has every output, that are less than half as far from another
+    sample's expected answer as from their own: the row, its sample and the other one, [found, 3], by their
+    indices in the answer and in the group. A precision's cost makes no answer another sample's."""
+    own, all_expected = answer.sample_indices[rows], expected.standardized
+    if not rows.size or all_expected.shape[1] < _MIN_COLUMNS:
+        return np.zeros((0, 3), int)
+    standardized = _standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
+    # The square of the distance, but for the row's own square.
+    nearest = (np.square(all_expected).sum(axis=1) - 2 * standardized @ all_expected.T).argmin(axis=1)
+    to_own, to_nearest = (np.linalg.norm(standardized - all_expected[i], axis=1) for i in (own, nearest))
+    return np.stack([rows, own, nearest], axis=1)[(nearest != own) & (2 * to_nearest < to_own)]
+
+
+def _standardize(expected: ExpectedGroup, outputs: Arrays) -> np.ndarray:
     """How far floating-point outputs are from the first sample's, in multiples of the spread, [rows,
     elements]; clipped, so that an element that is far off, or NaN, does not outweigh all others."""
     parts = []
@@ -108,26 +161,3 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
             apart = actual[:, indices].astype(np.float64) - first[indices]
         parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
     return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
-
-
-def expect(ids: Sequence[str], outputs: Arrays, samples: Sequence[int] | None = None) -> ExpectedOutputs:
-    """The expected answers `outputs`, [samples, ...] each, to `samples` or else all, with their spreads."""
-    spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
-    return ExpectedOutputs(ids, outputs, spreads, range(len(ids)) if samples is None else samples)
-
-
-def signature(row: Arrays) -> object:
-    """The name, shape and kind of type of each output of an answer, without the batch axis."""
-    return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
-
-
-def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> dict[object, ExpectedOutputs]:
-    """The expected answers `rows`, without a batch axis, by their samples' indices in `ids`."""
-    by_signature: dict[object, list[int]] = {}
-    for sample, row in rows.items():
-        by_signature.setdefault(signature(row), []).append(sample)
-    expected = {}
-    for group_signature, samples in by_signature.items():
-        outputs = {name: np.stack([rows[sample][name] for sample in samples]) for name in rows[samples[0]]}
-        expected[group_signature] = expect([ids[sample] for sample in samples], outputs, samples)
-    return expected

@@ -9,9 +9,9 @@
     of two servers                            limits_between_servers()      ten times noise, of either server
     to a conversation, and to the same again  conversation_limits()         ten times noise, up to 0.002
 
-The cost is measured: how far a precision alone moves the outputs of the framework's own network. If it is
-unknown, `conversion` is the tolerance, which a person chose for a format or a model, and `kernels` constants
-of the precision, unless a user gave the tolerance; if nothing tells the precision, `inferred` comes first.
+The cost is measured: how far a precision alone moves the outputs of the framework's own network. If the
+cost is unknown, `conversion` is the tolerance, which a person chose for a format or a model. `kernels` is
+then the tolerance if a user gave it, else constants of the precision; `inferred` finds an unknown precision.
 The noise is how far answers to a repeated request differ. `_min_agreement` limits integers.
 """
 
@@ -28,14 +28,14 @@ from tritonproof.accuracy.precisions import DEEP_ROUNDING, PRECISIONS, limit_in
 from tritonproof.spec import Arrays, Case, Device, Tolerance
 
 _LARGEST_FACTOR = 8.0
-"""The limit of the largest error, over the cost's largest. One of thousands of values, it varies: 0.4 to 3.8
-times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
+"""How many times an output's largest error may be the largest that the precision costs. As one of thousands
+of values it varies: 0.4 to 3.8 times (AOTInductor, BERT in FP16; on a CPU without AVX-512 2.1 times)."""
 _DECISIONS_FACTOR = 1.5
 """How many times as many decisions may differ as the precision itself changes, chance aside. nnU-Net's micro
-size has no other outputs: right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the same
-voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
+size outputs only decisions: right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the same
+voxels; a fault that alone changes twice as many changes, with the precision, 2.1 to 3.4 times as many."""
 _TIE_MARGIN = 0.1
-"""The share of rows that ties of integers may leave out, beyond those by the precision itself."""
+"""The share of rows that ties of integers may leave out, besides those that the precision leaves out."""
 _MIN_LARGEST = 1e-4
 """The least limit of an element's difference beyond rounding, over the spread. Measured in FP32: 6e-5."""
 _NOISE_FACTOR = 10.0
@@ -44,7 +44,7 @@ normally distributed differences the largest is 6 times the median of each row's
 _MIN_NOISE = 1e-5
 """The noise that is always allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _MAX_CONVERSATION_NOISE = 2e-3
-"""The most that noise allows answers of a conversation, as a share of the spread: twice FP16's rounding."""
+"""The most that noise lets a conversation's answers differ, as a share of the spread: twice FP16's own."""
 
 
 class NumberLimits(NamedTuple):
@@ -53,19 +53,19 @@ class NumberLimits(NamedTuple):
     max_element: float
     """The largest difference of an element, as a share of its scale (see `compare_rows`)."""
     max_mean: float
-    """The largest mean difference over all rows, as a share of the output's mean magnitude. That of a single
-    row may be larger (see `compare_rows`)."""
+    """The largest mean difference over all rows, as a share of the output's mean magnitude. The mean
+    difference of a single row may be larger (see `compare_rows`)."""
 
 
 @dataclass(frozen=True)
 class AnswerLimits:
-    """How far answers to the same samples may differ, each and all together, in a stage as under load."""
+    """How far answers to the same samples may differ, singly and all together; in a stage as under load."""
 
     widest: NumberLimits
-    """The limits of each floating-point output that is not in `by_output`; none in it are wider."""
+    """The limits of each floating-point output that is not in `by_output`, where no limits are wider."""
     agreement_by_output: Mapping[str, float] = field(default_factory=dict)
-    """The least share of equal elements over all rows of each other output, from 0 to 1; 1 if it is not in
-    here. Each has its own: a share of ten classes would be far too much of a mask."""
+    """The least share of equal elements over all rows of an output without floating-point numbers, from 0 to
+    1; 1 if it is not named. Each has its own: a share that suits ten classes is far too much of a mask."""
     rounding: float = PRECISIONS["fp32"].rounding
     """How far rounding may move an element, as a share of the output's largest magnitude."""
     mean_rounding: float = 0.0
@@ -76,7 +76,7 @@ class AnswerLimits:
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """The limits of floating-point outputs that need less than `widest`, by name."""
     source: str = ""
-    """Where the limits come from, in words. The wider of two limits keeps the first's."""
+    """Where the limits come from, in words. The wider of two `AnswerLimits` has the source of the first."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.widest)
@@ -90,18 +90,18 @@ class CaseLimits:
     """How far an answer of a case may be from another one to the same sample."""
 
     kernels: AnswerLimits
-    """The limits if the same artifact gave both, perhaps by other kernels."""
+    """The limits if the same artifact gave both answers, perhaps by other kernels."""
     conversion: AnswerLimits
     """The limits if the other answer is of the framework, or another of the model's formats or precisions."""
     inferred_on: Device | None = None
-    """The device that answered, if the precision must be read from the answers (`inferred`); None if it is
-    known or a user gave the tolerance."""
+    """The device that answered, if the precision must be read from the answers (`inferred`); None if the
+    precision is known or a user gave the tolerance."""
     min_noise: float = _MIN_NOISE
     """The noise that is always allowed, as a share of the spread; more than the default if a user says so."""
 
     def inferred(self, answers: Iterable[Arrays]) -> "CaseLimits":
-        """These limits; if the precision is not known, widened to those of the precision that the `answers`
-        show: FP16 or BF16 if it holds every number, else FP32, or on the device cuda TF32."""
+        """These limits; if the precision is unknown, widened to those of the precision that the `answers`
+        show: FP16 or BF16 if that can hold every number in them, else FP32, or TF32 if the device is cuda."""
         if self.inferred_on is None:
             return self
         rule = PRECISIONS[inferred_precision(answers) or ("tf32" if self.inferred_on == "cuda" else "fp32")]
@@ -111,19 +111,19 @@ class CaseLimits:
 
     def across_kernels(self, noise: float = 0.0) -> AnswerLimits:
         """The limits where other kernels may compute an answer, as in a batch or under load: no narrower than
-        where nothing may change one."""
+        `within_noise`."""
         return _at_least(self.kernels, self.within_noise(noise).widest.max_element)
 
     def within_noise(self, noise: float, *, has_ties: bool = False) -> AnswerLimits:
-        """The limits where nothing may change an answer. More noise than other kernels may cause is a fault,
-        and allows nothing more. Integers are equal, unless those of a repeated request tie (`has_ties`)."""
+        """The limits where only noise may change an answer. Noise beyond what other kernels may cause is a
+        fault, and widens nothing. Integers must be equal, unless a repeated request's differ (`has_ties`)."""
         largest = max(self.min_noise, min(_NOISE_FACTOR * noise, self.kernels.widest.max_element))
         agreement = self.kernels.agreement_by_output if has_ties else {}
         return AnswerLimits(NumberLimits(largest, np.inf), agreement)
 
     def beside_recorded(self, recorded: "CaseLimits", *, by_same_case: bool) -> AnswerLimits:
-        """The limits of answers beside recorded ones: the wider of this case's and of the one's that gave
-        those. The same case may have other kernels since; any other is another conversion."""
+        """The limits of answers beside recorded ones: the wider of this case's and of the `recorded` case's
+        limits. The same case may have other kernels since then; any other case is another conversion."""
         here, there = (each.kernels if by_same_case else each.conversion for each in (self, recorded))
         return _at_least(_wider(here, there), self.min_noise)
 
@@ -131,17 +131,17 @@ class CaseLimits:
 def limits_between_servers(
     repeated: Sequence[AnswerLimits], noises: Sequence[float], precisions: Sequence[str]
 ) -> AnswerLimits:
-    """The limits of the answers of two servers, by each one's limits of `repeated` requests, noise, and
-    precision that its answers show: the noise of either, mostly none. If only one is noisier than other
-    kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16 or
-    BF16, last bits may differ, as they do when sums are added up in another order."""
+    """The limits of the answers of two servers: the wider of their limits for `repeated` requests, and at
+    least ten times the smaller of their `noises`, mostly 0. If only one server is noisier than other kernels
+    explain, that is a difference in itself; if both are, the model is noisy. If the answers of both show FP16
+    or BF16 (`precisions`), last bits may differ, as they do when sums are added up in another order."""
     limits = _at_least(functools.reduce(_wider, repeated), _NOISE_FACTOR * min(noises))
     shown = precisions[0] if len(set(precisions)) == 1 else ""
     return replace(limits, rounding=max(limits.rounding, PRECISIONS[shown or "fp32"].rounding))
 
 
 def conversation_limits(tolerances: Iterable[Tolerance] = (), noise: float = 0.0) -> AnswerLimits:
-    """The limits of answers to a conversation that is repeated: within the noise, or as a user tolerates."""
+    """The limits of answers to a repeated conversation: its noise, or a user's tolerance if that is wider."""
     by_user = [tolerance.max_relative_error for tolerance in tolerances if tolerance.is_given]
     within_noise = min(_NOISE_FACTOR * noise, _MAX_CONVERSATION_NOISE)
     return AnswerLimits(NumberLimits(max(_MIN_NOISE, within_noise, *by_user), np.inf))
@@ -153,9 +153,9 @@ class CaseArithmetic:
 
     case: Case
     precision: str
-    """The precision that it computes in (`arithmetic_precision`); empty if nothing tells it."""
+    """The precision that the case computes in (`arithmetic_precision`); empty if nothing tells it."""
     cost: PrecisionCost | None = None
-    """What this precision costs the model; None if the suite has no network of it to measure that with."""
+    """What this precision costs the model; None if the suite has no network of the model to measure."""
 
     @property
     def tolerance(self) -> Tolerance:
@@ -165,14 +165,14 @@ class CaseArithmetic:
         return tolerance
 
     def decision_limit(self, decisions: int) -> float:
-        """The least share of so many decisions of the converted model that must be the framework's."""
+        """The least share of `decisions` in which the converted model must agree with the framework."""
         least, cost = self.tolerance.min_agreement, self.cost
         return least if cost is None else max(least, _min_agreement(cost.agreement, decisions))
 
     def case_limits(self, element_counts: Mapping[str, int], rows: int | None = None) -> CaseLimits:
-        """The limits of answers whose outputs have `element_counts` elements in the evaluation set, as
-        {"mask": 500}: of more, chance changes a smaller share. `rows` are compared together; None says that
-        there may be few, of which ties leave out more."""
+        """The limits of answers whose outputs have `element_counts` elements in the evaluation set, such as
+        {"mask": 500}: chance changes a smaller share of more elements. `rows` is how many rows are compared
+        together; with None these may be few, so that ties may leave out a larger share of them."""
         tolerance = self.tolerance
         limits = functools.partial(self._limits, element_counts, rows)
         inferred_on = None if self.precision or tolerance.is_given else self.case.answers_on
@@ -180,10 +180,10 @@ class CaseArithmetic:
         return CaseLimits(limits(kernels_only=True), limits(kernels_only=False), inferred_on, min_noise)
 
     def _limits(self, counts: Mapping[str, int], rows: int | None, kernels_only: bool) -> AnswerLimits:
-        """Those of other kernels, if `kernels_only`, or of a conversion: a multiple of the cost, if known."""
+        """The limits of other kernels (`kernels_only`) or of a conversion: by the cost, else by tolerance."""
         types = {tensor.name: tensor.dtype for tensor in self.case.model.outputs}
         floating = [name for name in types if name in counts and types[name].startswith(("FP", "BF"))]
-        texts = [name for name in types if types[name] == "BYTES"]  # always equal
+        texts = [name for name in types if types[name] == "BYTES"]  # texts must be equal
         integers = {name: count for name, count in counts.items() if name not in (*floating, *texts)}
         if (cost := self.cost) is None:
             return self._limits_by_tolerance(floating, integers, rows, kernels_only)
@@ -204,7 +204,7 @@ class CaseArithmetic:
     def _limits_by_tolerance(
         self, floating: list[str], integers: Mapping[str, int], rows: int | None, kernels_only: bool
     ) -> AnswerLimits:
-        """The tolerance; for other kernels constants of a known precision, unless a user gave the former."""
+        """The limits by tolerance; of other kernels by a known precision's constants, if no user gave it."""
         tolerance, rule = self.tolerance, PRECISIONS.get(self.precision)
         largest, mean, source = tolerance.max_relative_error, tolerance.max_mean_error, tolerance.source
         if kernels_only and rule is not None and not tolerance.is_given:
@@ -213,7 +213,7 @@ class CaseArithmetic:
         numbers = NumberLimits(largest, largest if mean is None else mean)
         share = tolerance.min_agreement
         types = {tensor.dtype.lower() for tensor in self.case.model.outputs} & {"fp16", "bf16"}
-        names = {self.precision} if self.precision else types  # which show what rounds the outputs
+        names = {self.precision} if self.precision else types  # half-precision types round the outputs
         return AnswerLimits(
             widest=numbers if floating else NumberLimits(_MIN_LARGEST, 0.0),
             agreement_by_output=dict.fromkeys(integers, share),
@@ -253,5 +253,5 @@ def _wider_numbers(first: NumberLimits, second: NumberLimits) -> NumberLimits:
 
 
 def _at_least(limits: AnswerLimits, max_element: float) -> AnswerLimits:
-    """These limits, with a `max_element` of at least this one for every output."""
+    """The `limits`, widened so that every output has at least this `max_element`."""
     return _wider(limits, replace(limits, widest=NumberLimits(max_element, 0.0), by_output={}))

@@ -26,10 +26,10 @@ _MAX_ROWS = 64
 _MAX_BYTES = 1 << 29
 """The most bytes that the inputs of these rows may take."""
 _FP64_DIVISOR = 8
-"""By this factor fewer rows and bytes run in FP64, which takes many times as long."""
+"""Rows and bytes for a run in FP64 are this many times fewer, as it takes many times as long."""
 
 MIN_COST = 4e-7
-"""The least mean cost: FP32's own sums in another order, measured 0.8e-7 to 3.6e-7 of the mean magnitude."""
+"""The least mean cost: FP32's sums in another order differed by 0.8e-7 to 3.6e-7 of the mean magnitude."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ class PrecisionCost:
     largest: Mapping[str, float]
     """The largest error of each floating-point output beyond rounding, as a share of the spread."""
     mean: Mapping[str, float]
-    """A floating output's mean error over its mean magnitude, or MIN_COST; another's share of changes."""
+    """By output: if floating-point, mean error over mean magnitude, or MIN_COST; else share of changes."""
     comparable_share: float
-    """The share of rows whose floating-point outputs can be compared: those in which rounding changes no
-    integer, such as a duration, on which they may depend. Classes that follow from scores may change."""
+    """The share of rows whose floating-point outputs can be compared: in these, rounding changes no integer
+    on which outputs may depend, such as a duration. Classes that follow from scores may change."""
     agreement: float
     """The share of decisions that stay the same."""
     rounding: float = 0.0
@@ -60,7 +60,7 @@ def measure_cost(
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
     """What a precision costs a model on the first rows of `samples`, in any format; None if the framework has
-    no network. INT8 takes training data by `calibration`; `emulated` may replace the emulation."""
+    no network of it. `calibration` gives training data for INT8; `emulated` replaces `emulated_precision`."""
     emulated = emulated or emulated_precision(model, precision, framework_model, calibration, batch)
     if emulated is None:
         return None
@@ -107,8 +107,8 @@ def emulated_precision(
     calibration: Callable[[], Samples],
     batch: int,
 ) -> Callable[[Arrays], Arrays] | None:
-    """The framework's model as it computes in a precision, a function from inputs to outputs; for FP32 in
-    FP64. None if the framework has no network of it."""
+    """A function from inputs to outputs that computes as the framework's model would in the precision; for
+    FP32 it computes in FP64. None if the framework has no network of the model."""
     network = framework_model.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None

@@ -1,6 +1,6 @@
 """Each precision's share of the limits, in one table: how it rounds, what a conversion to it and other
-kernels may cost, and how much of the framework's score it keeps. Accuracy is judged by the one that a case
-computes in, its arithmetic precision."""
+kernels may cost, and how much of the framework's score it keeps. A case's accuracy is judged by its
+arithmetic precision, the precision that it computes in."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ class PrecisionRule:
     conversion_factor: float
     """The limit of a converted output's mean error, as a multiple of the cost. Measured on the micro models;
     with the vector extensions of an older CPU, right builds of BERT and FastPitch in FP16 and of INT8 moved
-    by 0.1 at most. A fault of twice the cost makes at least 2.2 times with a right build's error."""
+    by 0.1 at most. A fault of twice the cost, added to a right build's error, makes at least 2.2 times."""
     kernel_factor: float
     """The limit of the mean error of the same file by other kernels, in batches of another size or by another
     backend, as a multiple of the cost. In mixed batches on Triton, BERT and ResNet50 differed from in process
     by 3e-9, and with Triton's own ONNX Runtime by 2e-7."""
     unknown_mean: float
-    """The limit of the mean error by other kernels without a cost, as a share of the mean magnitude."""
+    """The limit of the mean error by other kernels for an unknown cost, as a share of the mean magnitude."""
     unknown_largest: float
-    """The limit of an element's error in that case, as a share of the spread: ten times the mean, in
-    FP32 a hundred."""
+    """The limit of an element's error for an unknown cost, as a share of the spread: ten times the mean, in
+    FP32 a hundred times."""
     kept_score: float
     """The least share of the framework's score that must be kept, after MLPerf Inference's 99.9 and 99 %."""
 

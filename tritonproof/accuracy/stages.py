@@ -1,146 +1,28 @@
-"""The stages of a model on its way to clients: its answers to the evaluation data at each stage, and how far
-each output is from that of the stage before, on all rows."""
+"""The stages of a model on its way to clients: its answers to the evaluation data in the framework and, once
+converted, in this process and through the server."""
 
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
-from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.answer_comparison import StageComparison
 from tritonproof.accuracy.limits import CaseArithmetic
-from tritonproof.accuracy.outputs import (
-    CHUNK_BYTES,
-    check_finite,
-    check_shapes,
-    equal_fraction,
-    why_undeclared,
-)
+from tritonproof.accuracy.outputs import check_finite, check_shapes, equal_fraction, why_undeclared
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.base.errors import AccuracyError, InputError
-from tritonproof.client.requests import Answer
+from tritonproof.base.errors import AccuracyError, InputError, ProofError
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.correctness import Conversion, OutputDifference
-from tritonproof.spec import Arrays, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
-
-
-@dataclass
-class _OutputTotals:
-    """The differences of one output, over the rows compared so far."""
-
-    sum_of_errors: float = 0.0
-    """The absolute differences of floating-point numbers, or the number of other elements that differ."""
-    sum_of_values: float = 0.0
-    """The sum of the expected magnitudes; for other outputs the number of elements."""
-    largest: float = 0.0
-    """The largest difference, as a share of its column's scale; for other outputs the largest share of
-    unequal elements in a row. A wrong row comes before any other."""
-    is_wrong: bool = False
-    """Whether the integers of any row differ by more than ties."""
-    sample: str = ""
-    expected: float = 0.0
-    actual: float = 0.0
-
-
-@dataclass
-class StageComparison:
-    """Compares the outputs of a stage with those of the stage before: of the converted model with the
-    framework's, of the served with the converted one's. `add` takes rows as they come in, in any order."""
-
-    stage: Literal["converted", "served"]
-    ids: Sequence[str]
-    earlier_outputs: Arrays
-    """All outputs of the stage before, a row for each of `ids`."""
-    arithmetic: CaseArithmetic
-    """How the case computes, from which the limits follow."""
-    by_output: dict[str, _OutputTotals] = field(default_factory=dict)
-    """The differences so far, by the name of the output."""
-    rows: int = 0
-    left_out: int = 0
-    """Rows whose floating-point outputs were not compared, because integers beside them differ."""
-
-    def __post_init__(self) -> None:
-        self.expected = expect(self.ids, self.earlier_outputs)
-        elements = {name: values.size for name, values in self.earlier_outputs.items()}
-        limits = self.arithmetic.case_limits(elements, len(self.ids))
-        self.limits = limits.kernels if self.stage == "served" else limits.conversion
-
-    def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
-        """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
-        chosen = np.asarray(row_indices)
-        expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        expected_from = "in process" if self.stage == "served" else "in the framework"
-        check_shapes(expected_outputs, outputs, self.stage, expected_from)
-        answer = Answer(chosen, outputs)
-        compared = compare_rows(self.expected, answer, self.limits, checks_identity=False)
-        is_kept = ~compared.left_out
-        self.rows += len(chosen)
-        self.left_out += int(compared.left_out.sum())
-        for name, values in expected_outputs.items():
-            totals = self.by_output.setdefault(name, _OutputTotals())
-            is_floating = name in self.expected.spreads
-            elements = (compared.shares if is_floating else compared.unequal).get(name)
-            magnitudes = np.abs(values[is_kept].astype(np.float64)).sum() if is_floating else values.size
-            totals.sum_of_values += float(magnitudes)
-            if elements is None:
-                continue
-            if is_floating:
-                totals.sum_of_errors += float(compared.means[name][is_kept].sum()) * elements.shape[1]
-                is_wrong, row_shares = np.zeros(len(chosen), bool), compared.largest[name]
-            else:
-                totals.sum_of_errors += float(elements.sum())
-                is_wrong, row_shares = compared.wrong_rows[name], elements.mean(axis=1)
-            row = int(np.lexsort((-row_shares, ~is_wrong))[0])
-            worst = bool(is_wrong[row]), float(row_shares[row])
-            if worst > (totals.is_wrong, totals.largest):
-                index = int(elements[row].argmax())
-                totals.is_wrong, totals.largest = worst
-                totals.sample = str(self.expected.ids[chosen[row]])
-                if values.dtype != object:  # the record has no field for texts
-                    totals.expected = float(np.ravel(values[row])[index])
-                    totals.actual = float(np.ravel(outputs[name][row])[index])
-
-    @property
-    def differences(self) -> tuple[OutputDifference, ...]:
-        """The differences of each output, with its limits."""
-        return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
-
-    def _difference(self, name: str, totals: _OutputTotals) -> OutputDifference:
-        limits, spread = self.limits, self.expected.spreads.get(name)
-        if spread is None:
-            size = self.expected.outputs[name][:1].size
-            agreement = limits.agreement_of(name)
-            mean_limit = 1 - agreement
-            of_row = 1.0 if name in self.expected.score_output_of else agreement
-            largest_limit = allowed_ties_per_row(size, of_row) / size if totals.is_wrong else 1.0
-            compared_share = compared_share_limit = 1.0
-        else:
-            largest_limit, max_mean = limits.of_output(name)
-            rounding = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
-            mean_limit = max_mean + rounding
-            compared_share = (self.rows - self.left_out) / self.rows
-            # At least one row, where the precision itself changes integers in nearly all.
-            compared_share_limit = max(limits.min_compared_share, 1 / self.rows)
-        return OutputDifference(
-            output=name,
-            kind="differing" if spread is None else "error",
-            largest=totals.largest,
-            largest_limit=largest_limit,
-            mean=totals.sum_of_errors / (totals.sum_of_values or 1),
-            mean_limit=mean_limit,
-            sample=totals.sample,
-            expected=totals.expected,
-            actual=totals.actual,
-            source=limits.source,
-            compared_share=compared_share,
-            compared_share_limit=compared_share_limit,
-        )
+from tritonproof.serve.messages import content_size_bytes, infer_message, response_outputs
+from tritonproof.serve.server import Server
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, NetworkModel, OnProgress, Samples
 
 
 @dataclass(frozen=True)
@@ -210,6 +92,79 @@ def evaluate_in_process(
     return answers_at(name, model, parts, outputs=everything)
 
 
+def evaluate_through_server(
+    server: Server,
+    case: Case,
+    samples: Samples,
+    max_batch_size: int,
+    on_progress: OnProgress = lambda _text: None,
+    comparison: StageComparison | None = None,
+) -> StageAnswers:
+    """Send all rows through the server once, the first alone, then in mixed batch sizes, many in flight,
+    and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
+    model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
+    answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
+    first_bytes = content_size_bytes(samples.read([0]))
+    with requests_in_flight(server, where=case) as in_flight:
+
+        def take() -> None:
+            nonlocal done, answer_bytes
+            indices, answer = in_flight.next_answer()
+            sizes.pop(indices[0])
+            outputs = _served_outputs(case, indices, answer)
+            answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(indices))
+            parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
+            if comparison is not None:
+                comparison.add(outputs, indices)
+            done += len(indices)
+            on_progress(f"{done:,} of {len(samples):,}")
+
+        def batches() -> Iterator[range]:
+            yield range(1)  # alone: its answer shows how many rows fit
+            take()
+            most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
+            yield from mixed_batches(len(samples), min(max_batch_size, most_rows), start=1)
+
+        for indices in batches():
+            inputs = samples.read(indices)
+            size = content_size_bytes(inputs) + len(indices) * answer_bytes
+            while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
+                take()
+            name, request_id = server.name_of(case), str(indices.start)
+            in_flight.send(indices, infer_message(name, model, inputs, request_id))
+            sizes[indices[0]] = size
+        while in_flight.count:
+            take()
+    in_order = [parts[start] for start in sorted(parts)]
+    differences = () if comparison is None else comparison.differences
+    return answers_at("served", model, in_order, requests=len(parts), differences=differences)
+
+
+def mixed_batches(count: int, max_batch_size: int, start: int = 0) -> Iterator[range]:
+    """Consecutive ranges from `start` to `count`, of seeded random sizes from 1 to `max_batch_size`. Their
+    logarithm is uniform, so that small and large batches meet in the server's batcher."""
+    generator = np.random.default_rng(0)
+    while start < count:
+        size = int(np.exp(generator.uniform(0, np.log(max_batch_size + 1))))
+        stop = min(start + max(1, min(size, max_batch_size)), count)
+        yield range(start, stop)
+        start = stop
+
+
+def _served_outputs(case: Case, indices: range, answer: bytes) -> Arrays:
+    """An answer's outputs. Raises ProofError if it is another request's, AccuracyError if not as declared."""
+    from tritonclient.grpc import service_pb2
+
+    response = service_pb2.ModelInferResponse.FromString(answer)
+    if response.id != str(indices.start):
+        raise ProofError(f"Triton gave the answer to the request {response.id!r}", where=case)
+    outputs = response_outputs(response, batched=case.model.batched)
+    for tensor in case.model.outputs:
+        if (problem := why_undeclared(tensor, outputs.get(tensor.name))) is not None:
+            raise AccuracyError(f"an answer is not as the model's outputs are: {problem}", where=case)
+    return outputs
+
+
 def temporary_arrays(outputs: Arrays, row_count: int) -> dict[str, np.ndarray]:
     """Arrays for `row_count` rows of these outputs, in temporary files that vanish once the arrays are no
     longer used. Raises ProofError if the folder for temporary files has no room."""
@@ -266,13 +221,7 @@ def compare_conversion(
     AccuracyError if an output is missing or has another shape."""
     case, cost, tolerance = arithmetic.case, arithmetic.cost, arithmetic.tolerance
     comparison = StageComparison("converted", ids, framework.outputs, arithmetic)
-    row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
-    step = max(1, CHUNK_BYTES // row_bytes)
-    for start in range(0, len(ids), step):
-        rows = range(start, min(start + step, len(ids)))
-        chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
-        comparison.add(chunk, rows)
-        on_progress(f"{rows.stop:,} of {len(ids):,}")
+    comparison.add_all(converted.outputs, on_progress)
     decisions = framework.decisions.size
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     differences = comparison.differences

@@ -54,7 +54,7 @@ class AgainstSpec:
 
 
 def parse_against(text: str, root: Path = SUITE) -> AgainstSpec:
-    """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""
+    """What `--against` names: a folder, else a git ref of that name. Raises InputError if it is neither."""
     folder = files.absolute_path("--against", text)
     if folder.is_dir():
         return AgainstSpec(text, "checkout" if is_checkout(folder) else "folder", folder)
@@ -100,7 +100,7 @@ def find_build(against: AgainstSpec, case: Case) -> Path:
 
 
 def check_unchanged(against: AgainstSpec, build: Path, taken_from: Path | None = None) -> None:
-    """Raise InputError, naming `taken_from` for a copy, if a build's files but config.pbtxt have changed."""
+    """Raise InputError, naming `taken_from` for a copy, if a file of a build but config.pbtxt has changed."""
     # A hand-made build has no build.json.
     if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
@@ -111,7 +111,7 @@ def check_unchanged(against: AgainstSpec, build: Path, taken_from: Path | None =
 def config_of(build: Path) -> "ModelConfig":
     """A build's config.pbtxt. Raises InputError if it is no configuration."""
     config = read_config(build / CONFIG_FILE)
-    assert config is not None  # by this file the build was found
+    assert config is not None  # `find_build` has found the build by its configuration
     return config
 
 
@@ -130,9 +130,9 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 def export_commit(
     against: AgainstSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _text: None
 ) -> Path:
-    """The files of a commit in a folder of their own below `cache`, written by an earlier run or now. It is
-    no git worktree: the repository does not know it, and anybody may delete it at any time. `on_progress`
-    receives what this waits for. Raises ProofError if git gives no files of this project."""
+    """The files of a commit in a folder of their own below `cache`, written by an earlier run or now. The
+    folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
+    `on_progress` receives what this waits for. Raises ProofError if git gives no files of this project."""
     folder = cache / against.commit
     cache.mkdir(parents=True, exist_ok=True)
     with locks.hold_path(folder, on_wait=lambda run: on_progress(f"wait for another run's checkout: {run}")):
@@ -176,7 +176,7 @@ def build_in_checkout(
         log = results / "output.txt"
         with (
             log.open("wb") as output,
-            # Its environment has nothing that tells pytest about this run, nor this run's GitHub summary.
+            # The checkout's environment has nothing that tells pytest about this run, nor its GitHub summary.
             guarded(
                 command,
                 environment=minimal_environment(CHECKOUT_VARIABLES),

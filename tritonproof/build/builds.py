@@ -36,7 +36,7 @@ from tritonproof.user_models.model_files import importable_files
 FACTS = "build.json"
 """The file with everything that decided a build, and the build's time and size."""
 _DIGEST = "folder_sha256"
-"""Its key for the digest of the other facts and of the folder's content."""
+"""The key in build.json for the digest of the other facts and of the folder's content."""
 _FIX = "give another with --model-repos DIR"
 
 
@@ -147,8 +147,8 @@ def build(
     """The case's model below `root`, converted now if it is missing, on `device`, by default its target's.
     `native` selects the configuration of the format's own backend instead of the suite's runtime; `samples`
     opens a split if the conversion needs it, from the user's `datasets` by model where given; `on_progress`
-    gets each activity. One process builds a case at a time; the others wait and find the build. An
-    unfinished build stays hidden until the next. Raises ProofError if the conversion fails."""
+    gets each activity. One process at a time builds a case; others wait, and then find the build. An
+    unfinished build stays hidden until the next removes it. Raises ProofError if the conversion fails."""
     device = device or case.target.device
     inputs = build_inputs(case, framework_model.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
@@ -229,8 +229,8 @@ def _convert(
         size_mib = round(size_bytes / 2**20, 3)
         for name, source in _runtime_files(case).items():
             shutil.copyfile(source, version / name)
-        # Python neither writes bytecode beside a model nor runs any that somebody put there if a file has the
-        # name of its folder. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
+        # A file in the place of the bytecode's folder keeps Python from writing bytecode beside a model, and
+        # from running any that somebody put there. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
         (version / "__pycache__").touch()
         facts = BuildFacts(_inputs_digest(inputs), weights_source, build_time_s, size_mib)
         stored: dict[str, Any] = {**structs.asdict(facts), "content": inputs}
@@ -288,7 +288,7 @@ def snapshot(folder: Path, *, on_progress: OnProgress = lambda _text: None) -> I
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    # Only artifacts are as large. Smaller files, such as code, may be edited in place.
+    # Only artifacts are this large, and are linked. Smaller files, such as code, may be edited in place.
     if Path(source).stat().st_size >= 1 << 20:
         with contextlib.suppress(OSError):  # a disk without links
             os.link(source, target)

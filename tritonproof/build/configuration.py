@@ -57,7 +57,7 @@ def model_config(
             entry = entries.add(name=tensor.name, **_type_and_shape(case, tensor))
             if tensor.is_scalar:
                 entry.reshape.CopyFrom(pb.ModelTensorReshape(shape=entry.dims[:-1]))
-    # Without numbers Triton takes all GPUs: eight would count as one. Source: src/model_config_utils.cc.
+    # Without GPU numbers Triton takes all GPUs: eight would count as one. Source: src/model_config_utils.cc.
     group = config.instance_group.add(count=deployment.instances, kind=pb.ModelInstanceGroup.KIND_CPU)
     if case.target.device == "cuda":
         group.kind = pb.ModelInstanceGroup.KIND_GPU
@@ -117,7 +117,7 @@ def _add_warmup(config: "ModelConfig", case: Case, deployment: Deployment, scena
 
 
 def _type_and_shape(case: Case, tensor: Tensor) -> dict[str, Any]:
-    """A tensor's entries in a configuration: without the batch, except for a model that takes one row."""
+    """A tensor's type and shape for a configuration: with a batch axis only if the model takes one row."""
     data_type = "TYPE_STRING" if tensor.dtype == "BYTES" else f"TYPE_{tensor.dtype}"
     has_one_row = case.model.batch_axis == "one row"
     return {"data_type": data_type, "dims": (1, *tensor.shape) if has_one_row else tensor.shape}
@@ -137,7 +137,7 @@ def config_json(config: "ModelConfig") -> str:
 
 
 def apply_variant(config: "ModelConfig", completed: "ModelConfig", variant: ConfigVariant) -> "ModelConfig":
-    """`config` with what a variant sets; `completed`, the server's own version of it, has instances."""
+    """`config` with a variant's settings; `completed`, the server's version of it, shows its instances."""
     changed = type(config)()
     changed.CopyFrom(config)
     count = variant.deployment.instances
@@ -160,8 +160,8 @@ _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
 
 
 def changed_config_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
-    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
-    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
+    """The text of a config.pbtxt, parsed as `config`, with the instances and batching of `wanted`; all other
+    lines and comments stay. If that fails, as with several fields on a line, all text is written anew."""
     from google.protobuf import text_format
 
     if config == wanted:

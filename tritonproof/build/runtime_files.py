@@ -15,7 +15,7 @@ from tritonproof.record.setup import Deployment
 from tritonproof.spec import Arrays, Case, Device, Model
 
 _LARGE_BYTES = 4 * 2**20
-"""From this many bytes of a row on, runtimes free memory after each request: volumes take gigabytes."""
+"""Runtimes free memory after each request if a row has at least this many bytes: volumes take gigabytes."""
 
 
 def has_large_tensors(case: Case) -> bool:
@@ -24,8 +24,8 @@ def has_large_tensors(case: Case) -> bool:
 
 
 def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> dict[str, str]:
-    """A runtime's settings by name: the model's parameters in a server, an argument in process. Instances
-    share the cores. `engines` is the folder for its TensorRT accelerator's engines; empty to keep none."""
+    """A runtime's settings by name: in a server the model's parameters, in process an argument. Instances
+    share the cores. `engines` is the folder for engines of TensorRT as accelerator; empty to keep none."""
     return {
         "artifact": case.format.artifact,
         "threads": str(max(1, machine.cores() // deployment.instances)),
@@ -44,7 +44,7 @@ def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> d
 
 
 def tf32_setting(tf32: bool | None) -> dict[str, str]:
-    """A runtime's setting for TF32: 0 for off, 1 for on, or where it means nothing (None)."""
+    """A runtime's setting for TF32: 0 for off; 1 for on, and also where TF32 means nothing (None)."""
     return {"tf32": "0" if tf32 is False else "1"}
 
 

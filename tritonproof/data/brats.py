@@ -24,7 +24,7 @@ MODALITIES = 4
 CLASSES = 4
 _FOLDS, _FOLD, _SHUFFLE = 5, 2, 12345  # NVIDIA's checkpoint is of fold 2: triton/dataloader.py
 _MAX_VOXELS = 2**27
-"""The published volumes have 240 x 240 x 155, of four modalities."""
+"""The most voxels of an image; the published volumes have 240 x 240 x 155 in each of four modalities."""
 _FIX = "give --dataset nnunet=DIR the folder Task01_BrainTumour as it was published, unpacked"
 
 
@@ -169,7 +169,7 @@ def phantom(size: int, seed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(list(seed))
     tissue = _tissue(size, random)
     contrast = _CONTRAST * random.normal(1, 0.1, _CONTRAST.shape)
-    scale = size / 32  # the blur below is that of 32 voxels on a side
+    scale = size / 32  # the blur below is for 32 voxels on a side
     image = np.empty((MODALITIES, size, size, size), np.float32)
     inside = tissue > 0
     for modality, values in enumerate(contrast):

@@ -200,7 +200,7 @@ def _windows(
 
 def _most_central(starts: Sequence[int], ends: Sequence[int]) -> np.ndarray:
     """The index of the window that decides about each token of a paragraph, [tokens]: the first of those with
-    the most context on the token's poorer side, plus 0.01 for each token of the window."""
+    the highest score, the context on the token's poorer side plus 0.01 for each token of the window."""
     position = np.arange(ends[-1])
     start, last = np.array(starts)[:, None], np.array(ends)[:, None] - 1
     score = np.minimum(position - start, last - position) + 0.01 * (last - start + 1)
@@ -293,7 +293,7 @@ def normalise(text: str) -> str:
 
 
 def exact(answer: str, truth: str) -> float:
-    """1.0 where the normalised texts are the same."""
+    """1.0 if the normalised texts are the same, else 0.0."""
     return float(normalise(answer) == normalise(truth))
 
 

@@ -45,7 +45,7 @@ def gpu() -> Finding:
 
 
 def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator[tuple[str, str]]:
-    """The reasons why packages cannot compute on the GPU, each with its fix, which `installs` them anew."""
+    """The reasons why packages cannot compute on the GPU, each with a fix; the command `installs` is one."""
     cuda = int(torch_cuda.split(".")[0]) if torch_cuda else None
     if cuda is None:
         fix = f"{installs}, without an index of CPU packages; or hide the GPU: CUDA_VISIBLE_DEVICES= "
@@ -83,7 +83,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     out_of_reach: dict[str, list[str]] = {}
     for format_, accelerator, precision in variants_on(device):
         if format_.frameworks == ("onnx",):
-            continue  # only users' networks have these, and a run with one reports what they lack
+            continue  # such a format takes only users' networks, and a run with one reports what it lacks
         name = variant_name(format_, accelerator, precision)
         if device == "cuda" and (reason := format_.why_left_out(accelerator, capability)):
             out_of_reach.setdefault(reason, []).append(name)

@@ -23,9 +23,9 @@ _TURN_S = 0.25
 _TURN_BATCHES = 3
 """The fewest batches of a turn in process, however long they take: a pass has as many windows."""
 _MAX_RATIO = 1.05
-"""A larger ratio of served to in process, if shown, is an error: native backends reached 1.02 on a CPU."""
+"""A larger ratio to in process, if certainly above 1, is an error: native backends reached 1.02 on a CPU."""
 _REPEATED_WITHIN = 0.1
-"""How far a repeated throughput may be from the first: twice the default interval target of both."""
+"""How far, as a share, a repeated throughput may be from the first: twice the default interval target."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Turns:
 
     @property
     def ratios(self) -> dict[str, np.ndarray]:
-        """The ratios of served to each other side, by its name, [turns] each."""
+        """The ratios of the served side to each other side, by the other's name, [turns] each."""
         served, others = self.rates_per_s["served"], self.rates_per_s.keys() - {"served"}
         return {name: np.divide(served, self.rates_per_s[name]) for name in others}
 
@@ -82,12 +82,12 @@ def measure_in_turns(
     cold: Collection[str] = (),
     run_pass: RunPass = perf_analyzer.run_pass,
 ) -> Turns:
-    """Measure in turns the loaded model at a load point, which is the job "served", the artifact in `worker`
-    with `batch` inferences at a time, and perhaps the job "reference", that format at its fastest point.
+    """Measure in turns the loaded model at a load point (the job "served"), its artifact in `worker` with
+    `batch` inferences at a time, and if given the reference format at its fastest point ("reference").
 
     The `worker` first takes an uncounted turn, as TorchScript compiles kernels in its second run, or a single
-    batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
-    they are slow.
+    batch if requests are slow. The `cold` jobs, which have not run since their model was loaded,
+    take an uncounted turn too, unless they are slow.
     """
     slow = jobs["served"].request_s > SLOW_REQUEST_S
     windows_s = {name: pass_window_s(job.point, job.request_s) for name, job in jobs.items()}
@@ -112,7 +112,7 @@ def measure_in_turns(
 
 
 def marks_of_turns(turns: Turns, result: PointResult, reference: PointResult | None = None) -> list[Mark]:
-    """The marks of a point measured in turns: it and the `reference` have these results from before."""
+    """The marks of a point measured in turns, with earlier results of the point and of the `reference`."""
     changes = [_change("", result, turns.mean_per_s("served"))]
     if reference is not None and "reference" in turns.rates_per_s:
         changes.append(_change("the reference ", reference, turns.mean_per_s("reference")))
@@ -126,8 +126,8 @@ def marks_of_turns(turns: Turns, result: PointResult, reference: PointResult | N
 
 
 def batch_in_process(result: PointResult, deployment: setup.Deployment, gpus: int = 1) -> int:
-    """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if each GPU has as many requests."""
+    """The batch that the server can form at a point, for a fair comparison in process: offline the requests'
+    own; online the largest preferred size, else the largest of all, if each GPU has as many requests."""
     point = result.point
     if point.scenario == "offline":
         return point.batch

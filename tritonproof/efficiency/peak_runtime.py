@@ -24,9 +24,9 @@ def operations(size: int) -> int:
 
 
 def load(_artifact: Path, settings: Mapping[str, str]) -> Callable[[Any], None]:
-    """A function that computes `operations` in the fastest way, and returns when it is done. That way is
-    found by trying PyTorch's matrix products of several sizes, and on a CPU also ONNX Runtime's and a
-    convolution: none is the fastest on all processors.
+    """A function that computes `operations` in the fastest way, and returns when it is done. It finds the
+    fastest way by trying PyTorch's matrix products of several sizes, and on a CPU also ONNX Runtime's and
+    a convolution: none is the fastest on all processors.
 
     settings: device (cpu, cuda), threads, precision (fp32, fp16, bf16, int8), tf32 (0 or 1: on a GPU, FP32 in
     TF32), size (rows and columns of the largest product).
@@ -44,7 +44,7 @@ def load(_artifact: Path, settings: Mapping[str, str]) -> Callable[[Any], None]:
         ways += _by_onnxruntime(precision, threads, shapes)
     if device == "cpu" and precision != "int8":
         ways.append(_convolution(precision, operations(size)))
-    # By the shortest of three runs, after an uncounted one.
+    # The fastest way has the shortest of three runs, after an uncounted one.
     fastest = min(ways, key=lambda way: min(timeit.repeat(way, repeat=4, number=1)[1:]))
     return lambda _arrays: fastest()
 

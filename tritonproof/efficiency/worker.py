@@ -52,7 +52,7 @@ class Worker:
     spinning: bool
     """Whether idle threads of ONNX Runtime spin."""
     gpus: int
-    """On how many GPUs the artifact is served; the process runs on one of them, which counts for each."""
+    """The number of GPUs that serve the artifact; the process runs on one, whose rate counts for each."""
     process: "subprocess.Popen[bytes]"
     log: IO[bytes]
     """The output of the process, a file without a name, as the guard removes files with one."""
@@ -113,7 +113,7 @@ def artifact_worker(
 
     A batch takes the first of `samples`, inputs by name, [samples, ...] each, and wraps after the last. On a
     GPU each batch is copied there, and its answers back, unless it is `resident`, as with CUDA shared memory.
-    Beside Triton's ONNX Runtime `backend`, whose idle threads always spin, they spin in process too.
+    Idle threads spin here if the served `backend` is Triton's ONNX Runtime, where they always spin.
     """
     case = build.case
     engines = engine_folder(case, build.facts.digest)
@@ -146,14 +146,14 @@ def worker_process(
         whole_task = {**task, "settings": {**settings, "device_id": "0"}, "inputs": files}
         with report_full_disk(folder):
             for file, values in zip(files, rows, strict=True):
-                content = io.BytesIO()  # of a file that NumPy writes itself, its error does not say why
+                content = io.BytesIO()  # NumPy's error for a file that it writes itself does not say why
                 np.save(content, values)
                 Path(file).write_bytes(content.getbuffer())
             (folder / "task.json").write_text(json.dumps(whole_task))
         pipes = []
         for name in ("requests", "answers"):
             os.mkfifo(folder / name)
-            # Open for both directions, so that neither end waits for the other to open.
+            # Each pipe is open for both directions, so that neither end waits for the other to open it.
             descriptor = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
             pipes.append(stack.enter_context(os.fdopen(descriptor, "r+b", buffering=0)))
         log = stack.enter_context(tempfile.TemporaryFile())

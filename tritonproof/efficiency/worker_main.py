@@ -86,7 +86,7 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
         compute = torch.cuda.current_stream()
         compute.wait_event(is_copied)
         for tensor in inputs:
-            # Keep its memory from being reused while this stream still reads it.
+            # Keep the tensor's memory from being reused while this stream still reads the tensor.
             tensor.record_stream(compute)
         answers = []
         for index, result in enumerate(predict(inputs)):

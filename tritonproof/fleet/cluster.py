@@ -34,10 +34,10 @@ class Node:
     id: str
     host: str
     cpus: float
-    """The CPUs that it offers to tasks; 0 for a node that only directs the others."""
+    """The CPUs that the node offers to tasks; 0 for a node that only directs the others."""
     gpus: float
     accelerators: tuple[str, ...]
-    """The names by which it announces its kind of GPU, such as A100 and A100-80G."""
+    """The names by which the node announces its kind of GPU, such as A100 and A100-80G."""
 
     @property
     def target(self) -> Target:
@@ -111,8 +111,8 @@ def connect(address: str) -> Iterator[ModuleType]:
     none of its nodes. Raises SetupError without Ray, and InputError if no cluster answers."""
     if address == "local":
         # Before Ray is imported: its cluster listens on loopback alone, requires this run's token, and sends
-        # Ray's makers no statistics. The first variable makes Ray use the loopback address, as on macOS; its
-        # option for a node's address replaces 127.0.0.1 with the machine's own.
+        # Ray's makers no statistics. The first variable makes Ray use the loopback address, as on macOS;
+        # Ray's option for a node's address replaces 127.0.0.1 with the machine's own.
         os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = ray_module()

@@ -58,7 +58,7 @@ def code_importer(code: bytes) -> Callable[[], None]:
     digest = hashlib.sha256(code).hexdigest()[:16]
 
     def import_code() -> None:
-        # Ray pickles this function by value; it may use only modules of Python, so it repeats `cache_folder`.
+        # Ray pickles this function by value: it may use only Python's own modules, so repeats `cache_folder`.
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         cache = Path(os.environ.get(CACHE) or home / "tritonproof-fleet") / "code"
         folder = cache / digest

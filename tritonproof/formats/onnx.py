@@ -74,13 +74,13 @@ def export(job: ConversionJob, path: Path) -> None:
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
-        # Its own message is advice on how to debug the exporter; the cause says what is wrong.
+        # The error's own message is advice on how to debug the exporter; the cause says what is wrong.
         raise pytorch.refusal(job, "PyTorch's exporter to ONNX", error.__cause__ or error) from error
 
 
 def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
     """Quantise a file to INT8: per-channel weights, ranges from training samples. Raises ProofError if ONNX
-    Runtime cannot, or finds nothing to quantise: the file would be FP32's, and as fast."""
+    Runtime cannot, or finds nothing to quantise: the file would then be FP32, and no faster."""
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -124,10 +124,10 @@ def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
 
 
 def _exclude_too_fine(path: Path) -> list[str]:
-    """Give each node of a file a name of its own, as several may share one, or have none; and return those of
-    the nodes for which 8 bits are too few: each Softmax, which may have a thousand probabilities, and the
-    nodes between it and the matrix products before it, such as attention's mask, whose -3e38 would stretch
-    the range so far that all other values become one."""
+    """Give each node of a file a name of its own, as several may share one, or have none; and return the
+    names of the nodes for which 8 bits are too few: each Softmax, which may have a thousand probabilities,
+    and the nodes between it and the matrix products before it, such as attention's mask, whose -3e38 would
+    stretch the range so far that all other values become one."""
     import onnx
 
     model = onnx.load(str(path))

@@ -25,7 +25,7 @@ def why_openvino_missing(_device: Device, _accelerator: str | None, _precision: 
 
 def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
     """The parameters of Triton's openvino backend: the threads of all instances, which share one compiled
-    network; a stream for each instance; and padding, without which it refuses all but the largest batch.
+    network; a stream for each instance; and padding, without which the backend takes only the largest batch.
 
     No parameter sets FP32. On a CPU with AMX or AVX512-BF16 the backend therefore computes products in BF16,
     and its answers differ from those of tritonproof/runtimes/openvino.py, which sets FP32."""

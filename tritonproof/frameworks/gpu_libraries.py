@@ -64,7 +64,7 @@ def _linked_version(provider: str, name: str, folder: Path | None) -> int | None
 
 
 TENSORRT_DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")
-"""The distributions that bring TensorRT; the last brings another, or in containers the libraries."""
+"""The distributions that bring TensorRT; `tensorrt` installs another, or in containers has the libraries."""
 _FIRST_WITHOUT_VOLTA = (10, 5)
 """The first version that does not run on NVIDIA Volta: TensorRT 10.5 Release Notes, Announcements."""
 _TENSORRT_PACKAGES = _gpu_packages("-trt")

@@ -57,7 +57,7 @@ class OnnxNetwork:
 
     @property
     def batched(self) -> bool:
-        """Whether the first axis of its tensors is the batch; else it computes one row at a time."""
+        """Whether the first axis of the network's tensors is the batch; else it computes single rows."""
         return self.batch_axis != "none"
 
 
@@ -158,8 +158,8 @@ def digest(path: Path) -> str:
 
 
 def copy_network(network: OnnxNetwork, path: Path) -> None:
-    """Copy the network's file to `path`, or if it has external weights, its files to the folder `path`. Only
-    a network that `_exported` changes is not copied as it is."""
+    """Copy the network's file to `path`, or if it has external weights, its files to the folder `path`. The
+    copy is exact, unless `_exported` changes the network."""
     names = data_files(network.path)
     target = path / GRAPH if names else path
     if names:
@@ -180,7 +180,7 @@ def _scalars(network: OnnxNetwork) -> set[str]:
 
 
 def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
-    """The ModelProto. Without batches, single numbers get an axis of length 1: Triton cannot reshape them,
+    """The ONNX model. Without batches, single numbers get an axis of length 1: Triton cannot reshape them,
     see "cannot have empty reshape for non-batching model" in core r24.10, src/model_config_utils.cc."""
     import onnx
     from onnx import helper, numpy_helper
@@ -191,7 +191,7 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
     graph, scalars = model.graph, _scalars(network)
     for value in (value for value in graph.input if value.name in scalars):
         inner = _with_an_axis(graph, value)
-        # Without axes it removes all of length 1, in every version of the operator.
+        # Without axes, Squeeze removes every axis of length 1, in every version of the operator.
         graph.node.insert(0, helper.make_node("Squeeze", [value.name], [inner]))
     for value in (value for value in graph.output if value.name in scalars):
         operator = "Reshape" if value.type.tensor_type.HasField("shape") else "Expand"  # keeps longer shapes
@@ -305,7 +305,7 @@ def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
 
 
 def shape_depends_on_data(path: Path, name: str, *shapes: Sequence[int]) -> InputError:
-    """The error of an output that has several shapes, which no configuration declares."""
+    """The error of an output that has several shapes, which no configuration can declare."""
     differing = " and ".join(map(str, map(list, shapes)))
     fix = "export the network without the part that selects, such as NonZero or NonMaxSuppression"
     return InputError(f"the shape of the output {name} depends on the data: {differing}", where=path, fix=fix)
@@ -313,9 +313,9 @@ def shape_depends_on_data(path: Path, name: str, *shapes: Sequence[int]) -> Inpu
 
 def feeds(inputs: Arrays, *, batched: bool, scalars: Collection[str] = ()) -> list[dict[str, Any]]:
     """The inputs for each run of ONNX Runtime, from `inputs` of [rows, ...]: one run for all rows if the
-    network is `batched`, else one for each row, without that axis. Inputs in `scalars` lose the axis that
-    they have for clients of Triton. Texts, which are bytes in Triton and in the suite, become str: of bytes,
-    ONNX Runtime would take Python's representation."""
+    network is `batched`, else one for each row, without the row axis. Inputs in `scalars` lose the axis that
+    they have for clients of Triton. Texts, which are bytes in Triton and in the suite, become str, as ONNX
+    Runtime would take Python's representation of bytes."""
     fed = {name: rows.reshape(len(rows)) if name in scalars else rows for name, rows in inputs.items()}
     for name, values in fed.items():
         if values.dtype == object:

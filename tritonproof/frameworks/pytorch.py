@@ -233,7 +233,7 @@ TOLERANCES = {
     "fp16": Tolerance(2e-2, 0.99, "FP16 holds 11 bits, 5e-4 per operation, over some fifty layers"),
     "bf16": Tolerance(1e-1, 0.97, "BF16 holds 8 bits, 4e-3 per operation, over some fifty layers"),
 }
-"""How far a conversion of a PyTorch network may be from it, by precision, unless the model has its own."""
+"""How far a conversion of a PyTorch network may be off, by precision, unless the model says otherwise."""
 
 PRECISIONS: Mapping[Device, tuple[str, ...]] = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "fp16")}
 """The precisions of PyTorch's own formats on each kind of device."""
@@ -266,7 +266,7 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
 
 
 def refusal(job: ConversionJob, converter: str, error: BaseException, hint: str = "") -> ProofError:
-    """The error to raise for a `converter`'s own, which may be long, with a hint at what it needs."""
+    """The error to raise in place of a `converter`'s own, which may be long; `hint` says what it needs."""
     what = f"{converter} cannot convert the model: {error_line(str(error))}"
     fix = f"--full-trace shows the whole message{hint}; a model without the format names it in `excluded`"
     return ProofError(what, where=job.model.name, fix=fix)

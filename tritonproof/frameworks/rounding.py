@@ -123,7 +123,7 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
         return ((x / step).round().add(zero).clamp(0, 255) - zero) * step
 
     class Rounding(TorchDispatchMode):
-        """Rounds the operands of each operation; a number in the order of use tells whose range is meant."""
+        """Rounds the operands of each operation; their numbers, in order of use, identify their ranges."""
 
         number = 0
 

@@ -22,7 +22,7 @@ from tritonproof.spec import ConversionJob
 def import_tensorflow() -> Any:
     """TensorFlow, set to print only errors, to use this process's cores, and to take a GPU's memory as
     needed, not all at once. It reads these settings once, so all code imports it by this function."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # of its C++ part: errors alone
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its C++ part prints errors alone
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import tensorflow as tf
 

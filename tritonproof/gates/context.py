@@ -5,9 +5,13 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, typical_difference
-from tritonproof.accuracy.expected import expect_by_signature
+import numpy as np
+
+from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers
+from tritonproof.accuracy.expected import ExpectedGroup, expect_by_signature
 from tritonproof.accuracy.limits import CaseLimits
+from tritonproof.accuracy.outputs import beyond_rounding, differences
+from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, LoadedAs, ServedModel
 from tritonproof.record.correctness import AnswerComparison, GateResult
@@ -139,12 +143,24 @@ def make_single_answers(
     )
 
 
+def typical_difference(expected: ExpectedGroup, answers: Sequence[Answer]) -> float:
+    """The typical difference from the expected answers beyond FP32's rounding, as a share of the spread: the
+    median over rows of a row's largest difference, so that a few wrong answers do not count as noise."""
+    parts = []
+    for answer in expected.rows_in(answers):
+        largest = np.zeros(len(answer.sample_indices))
+        for name, spread in expected.spreads.items():
+            expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+            if actual is not None and actual.shape == expected_rows.shape and actual.dtype.kind == "f":
+                rounding = PRECISIONS["fp32"].rounding
+                beyond = beyond_rounding(differences(actual, expected_rows), spread, rounding)
+                largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
+        parts.append(largest)
+    return float(np.median(np.concatenate(parts))) if parts else 0.0
+
+
 def gate_finding(
-    gate_name: str,
-    context: GateContext,
-    finding: AnswerFinding[AnswerComparison],
-    requests: int,
-    tried: str,
+    gate_name: str, context: GateContext, finding: AnswerFinding[AnswerComparison], requests: int, tried: str
 ) -> AnswerFinding[GateResult]:
     """The finding of a gate whose answers were compared with expected ones, as `finding` says."""
     fault = context.why_nothing_compared or wrong_text(finding.result)
@@ -153,6 +169,5 @@ def gate_finding(
 
 def wrong_text(comparison: AnswerComparison) -> str:
     """How many answers are wrong, and the first one, in words; empty if none is."""
-    if not (first := comparison.first_wrong_text):
-        return ""
-    return f"{comparison.wrong} of {comparison.count} answers differ{first}"
+    first = comparison.first_wrong_text
+    return f"{comparison.wrong} of {comparison.count} answers differ{first}" if first else ""

@@ -3,13 +3,14 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
-from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers
+from tritonproof.accuracy.expected import ExpectedGroup, expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, conversation_limits
 from tritonproof.accuracy.outputs import why_undeclared
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import Answer, single_answer
 from tritonproof.client.streams import StreamedAnswers, StreamedRequest, converse, sequence_of
+from tritonproof.gates.context import typical_difference
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.correctness import GateResult
 from tritonproof.serve.server import Server
@@ -98,8 +99,9 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, Ans
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     answers = _answers_at(again, first)
     for signature, expected in _expected(first).items():
-        finding = compare_answers(expected, answers, allowed.get(signature, conversation_limits()))
-        if (wrong := finding.result.first_wrong) is not None:
+        limits = allowed.get(signature, conversation_limits())
+        result = ExpectedAnswers({signature: expected}, limits).compare(answers).result
+        if (wrong := result.first_wrong) is not None:
             change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
     return ""
@@ -115,7 +117,7 @@ def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, 
     }
 
 
-def _expected(replies: _ByNumber) -> Mapping[object, ExpectedOutputs]:
+def _expected(replies: _ByNumber) -> Mapping[object, ExpectedGroup]:
     """The expected answers; for the comparison, each is to a sample of its own."""
     return expect_by_signature(dict(enumerate(replies.values())), [_answer_name(key) for key in replies])
 

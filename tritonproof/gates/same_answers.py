@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerFinding, ExpectedAnswers, merge_findings
-from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
+from tritonproof.accuracy.expected import ExpectedGroup, expect, signature
 from tritonproof.accuracy.limits import limits_between_servers
 from tritonproof.accuracy.outputs import Spread, inferred_precision
 from tritonproof.client.input_data import InputData
@@ -139,10 +139,9 @@ def _compare_positions(
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
     outputs, actual = ({name: out[rows] for name, out in side.outputs.items()} for side in (before, after))
-    expected = ExpectedOutputs([batch[row] for row in rows], outputs, spreads, range(len(rows)))
-    limits, expected_from = singles.within_noise.limits, "in an earlier batch of this size"
-    expected_answers = ExpectedAnswers({"": expected}, limits, expected_from)
-    finding = expected_answers.compare([Answer(np.arange(len(rows)), actual)])
+    expected = ExpectedGroup([batch[row] for row in rows], outputs, spreads, range(len(rows)))
+    earlier = ExpectedAnswers({"": expected}, singles.within_noise.limits, "in an earlier batch of this size")
+    finding = earlier.compare([Answer(np.arange(len(rows)), actual)])
     if (mismatch := finding.mismatch) is not None:
         mismatch = dataclasses.replace(mismatch, batch=batch, row=int(rows[mismatch.row]))
     return dataclasses.replace(finding, mismatch=mismatch)

@@ -23,10 +23,10 @@ def hold_machine(
     *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None, folder: Path | None = None
 ) -> Iterator[None]:
     """Lock the machine, or in its place a `folder`: exclusively to measure speed, which everything beside it
-    changes, else shared. Requests to share it do not overtake an earlier exclusive one, and the kernel frees
-    the lock of a process that dies. A process may lock it again, but not exclusively while it shares it. It
-    must start no process that locks it: both might wait for ever. `on_wait` gets a description of who has the
-    lock, before a wait; an exception from it ends the attempt."""
+    changes, else shared. Requests to share the lock do not overtake an earlier exclusive one, and the kernel
+    frees the lock of a process that dies. A process may lock again, but not exclusively while it shares the
+    lock. It must start no process that locks the same: both might wait for ever. `on_wait` gets a description
+    of who has the lock, before a wait; an exception from it ends the attempt."""
     folder = folder or MACHINE_LOCK
     if (held_exclusively := _held.get(folder)) is not None:
         assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
@@ -70,7 +70,7 @@ def _unlocking(descriptor: int) -> Iterator[int]:
 
 
 def _wait_for(files: Sequence[int], operation: int, on_wait: Callable[[str], None]) -> None:
-    """Lock open files in turn; if one is taken, first tell `on_wait` who holds the last, or else another."""
+    """Lock open `files` in turn; before a wait, tell `on_wait` who holds the last, or else another one."""
     for index, file in enumerate(files):
         try:
             fcntl.flock(file, operation | fcntl.LOCK_NB)

@@ -137,8 +137,8 @@ def uses_tf32(precision: str, device: Device, *, wanted: bool) -> bool | None:
 
 
 def tf32_environment(tf32: bool) -> dict[str, str]:
-    """The environment variables that turn TF32 off, NVIDIA's for cuBLAS, cuDNN and TensorRT, or on,
-    PyTorch's, which NVIDIA's containers set too: PyTorch's default is TF32 for convolutions only."""
+    """The environment variables that turn TF32 off (NVIDIA's, for cuBLAS, cuDNN and TensorRT) or on
+    (PyTorch's, which NVIDIA's containers set too): PyTorch's default is TF32 for convolutions only."""
     return {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"} if tf32 else {TF32_OVERRIDE: TF32_OFF}
 
 

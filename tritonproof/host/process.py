@@ -83,7 +83,7 @@ class ProgramResult:
     """A program that ended by itself."""
 
     status: int
-    """Its exit status, or the negative number of the signal that ended it."""
+    """The program's exit status, or the negative number of the signal that ended it."""
     output: bytes
     error_text: str
 

@@ -27,7 +27,7 @@ class CpuTime:
     server_s: float | None
     """CPU seconds of the server and all processes below it; None if unknown."""
     busy_s: float
-    """CPU seconds of all programs on these cores, those above included."""
+    """CPU seconds of all programs on these cores, the load generator and the server included."""
     stolen_s: float
     """CPU seconds that the host withheld from this virtual machine (Linux's steal time)."""
     nice: int = 0
@@ -89,7 +89,7 @@ class GpuStretch:
 
     duration_s: float
     energy_j: float | None
-    """Joules of all GPUs; None if those of any are unknown."""
+    """Joules of all GPUs; None if those of any GPU are unknown."""
     readings: Sequence[GpuReading]
     """NVML's readings within the stretch, ordered by time."""
 
@@ -100,10 +100,10 @@ class GpuWatch:
 
     gpus: tuple[GpuHandle, ...]
     run_roots: frozenset[int]
-    """The processes above all of this run's; empty if the server's are unknown."""
+    """The processes above all processes of this run; empty if the server's processes are unknown."""
     readings: list[GpuReading] = field(default_factory=list)
     server_root: int | None = None
-    """The process above all of the server's; None if unknown."""
+    """The process above all of the server's processes; None if unknown."""
     _ancestors: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def read(self) -> None:
@@ -183,7 +183,7 @@ def throttle_reasons(readings: Sequence[GpuReading]) -> list[str]:
 
 
 def count_strangers(readings: Sequence[GpuReading]) -> int:
-    """How many processes on the GPUs are not this run's; 0 if none is: a container may see the host's ids."""
+    """How many processes on the GPUs are not this run's; 0 if none is this run's: ids may be the host's."""
     is_visible = any(reading.ours for reading in readings)
     return len(frozenset().union(*(reading.strangers for reading in readings))) if is_visible else 0
 

@@ -25,7 +25,7 @@ _PATH_WITHOUT_SPECIALS = re.compile(r"[\w./+@=,-]+", re.ASCII)
 """Paths without special characters: a shell starts Triton's Python backend, and docker splits at colons."""
 _RUNS = "runs"
 _NEW, _NEW_S = ".new-", 60.0
-"""The prefix of a folder that is about to be locked, and more seconds than that takes."""
+"""The prefix of a new folder that is not locked yet, and more seconds than locking takes."""
 
 
 def user_folder() -> Path:

@@ -41,7 +41,7 @@ EVERY_TARGET = (*TARGETS, MIG, OTHER_GPU, REMOTE_SERVER)
 
 
 def recognise(gpu_name: str | None) -> Target:
-    """The target of a device, by its driver's name; None stands for no GPU."""
+    """The target of a GPU, by the name that its driver reports, or for None the CPU."""
     if gpu_name is None:
         return CPU
     for target in (MIG, *TARGETS):  # a slice's name holds its GPU's

@@ -35,7 +35,7 @@ def audit_cache(job: LoadJob, result: speed.PointResult) -> speed.PointResult:
     """Compare a point's repeated requests with new ones (MLPerf's TEST04); returns its marked result."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
-        ratio = _repeated_speed(job, result)  # chance, one in some hundred audits, hardly shows twice
+        ratio = _repeated_speed(job, result)  # chance, in one of some hundred audits, hardly shows twice
     marks = (*result.marks, *marks_of_cache(result, ratio))
     return structs.replace(result, repeated_speed=ratio, marks=marks)
 

@@ -22,13 +22,13 @@ CERTIFIABLE = (99.0, 99.9)
 _MIN_SLOWER = 1
 """How many requests may be slower when a percentile is first certified: LoadGen reports nothing before."""
 _MAX_INDEPENDENT = 2.0
-"""The most independent requests, as a multiple of all: where passes vary even less, it is by luck. With this
-bound, the intervals of 98 in 100 simulated measurements held the truth, without it 95."""
+"""The most independent requests, as a multiple of all requests: passes that vary even less do so by luck.
+With this bound, the intervals of 98 in 100 simulated measurements held the truth, without it 95."""
 _MSER_BATCHES = 40
 _MSER_LEAST = 6
-"""The batches into which latencies are cut, and the least latencies that are: chosen, not measured."""
+"""The number of batches into which latencies are cut, and the least number: chosen, not measured."""
 _MSER_REST = 0.25
-"""The share at the end that is never cut: the variance of fewer batches is small by chance."""
+"""The share of the batches, at the end, that is never cut off: the variance of fewer is small by chance."""
 
 
 def warm_up_end(latencies: np.ndarray) -> int | None:
@@ -99,7 +99,7 @@ def percentile_estimate(parts: Sequence[SteadyPart], percent: float) -> fields.E
 
 
 def _independent(parts: Sequence[SteadyPart], value_ms: float, share: float) -> float:
-    """How many independent latencies would estimate the share up to `value_ms` as well as these do."""
+    """How many independent latencies would estimate the share up to `value_ms` as well as `parts` do."""
     below = np.array([(part.latencies_ms <= value_ms).sum() for part in parts])
     totals = np.array([len(part.latencies_ms) for part in parts])
     count = int(totals.sum())
@@ -111,7 +111,7 @@ def _independent(parts: Sequence[SteadyPart], value_ms: float, share: float) -> 
 
 
 def _order_level(count: float, share: float, confidence: float) -> float:
-    """The share of `count` independent observations that is surely below their quantile, at most `share`."""
+    """The share of `count` independent observations surely below their `share` quantile, at most `share`."""
     from scipy import special
 
     rank = special.bdtrik(1 - confidence, count, share) + 1  # among the observations, from 1
@@ -119,7 +119,7 @@ def _order_level(count: float, share: float, confidence: float) -> float:
 
 
 def _standard_error(without_each: np.ndarray) -> float:
-    """The standard error of a smooth statistic, by the jackknife: from its values without each pass."""
+    """The standard error of a smooth statistic, by the jackknife: from its values with each pass left out."""
     count = len(without_each)
     return float(np.sqrt((count - 1) / count * ((without_each - without_each.mean()) ** 2).sum()))
 
@@ -169,7 +169,7 @@ def slower_allowed(requests: int, percent: float) -> int:
     """How many `requests` may be slower than a percentile's bound; -1 if they are too few for any bound."""
     from scipy import stats
 
-    # The quantile is the first number that is not rarer than this.
+    # The quantile is the smallest number of slow requests that is not rarer than this; any fewer are rarer.
     return int(stats.binom.ppf(1 - speed.CERTIFIED_CONFIDENCE, requests, 1 - percent / 100)) - 1
 
 

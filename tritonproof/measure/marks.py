@@ -15,21 +15,21 @@ from tritonproof.record.speed import MARKS, CpuUse, Mark, PointResult
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
 # queue and at most 17 % outside of the server.
 _MAX_OUTSIDE = 0.5
-"""If more of the latency passes outside, most requests are elsewhere: three times those points' most."""
+"""If more latency is outside the server, most requests are there: three times those points' largest share."""
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL_SHARE = 0.9
 """From this share of cores in use on, the machine is full; 92 % at most in README's records."""
 _MAX_CLIENT = 0.25
-"""The largest share of a full machine's cores for the load generator. README's records: 16 % at most."""
+"""The load generator's largest share of a full machine's cores. In README's records it is 16 % at most."""
 _MAX_OTHERS = 0.1
-"""The most of the cores for other programs, as a share: half as much again as the 7 % in README's records."""
+"""The largest share of the cores for other programs: half as much again as the 7 % in README's records."""
 _MAX_STOLEN = 0.05
 """The largest share of the cores that the host may keep for itself: as much as the default interval target,
 so hardly more than noise. In the README's records it is 0."""
 _MAX_SLIP = 0.1
 """How late requests may be sent, as a share of the median latency: later ones meet another queue than was
-asked for. Latencies count from when a request was due, so they include it."""
+asked for. Latencies count from when a request was due, so they include the delay."""
 _MAX_SLIP_MS = 1.0
 """Milliseconds by which requests may be sent late, however short the latency: chosen, not measured."""
 _SHOWN = 120

@@ -27,9 +27,9 @@ LATENCIES_PER_WINDOW = 2.2
 """perf_analyzer refuses a window in which no request both starts and ends; a window of two latencies always
 holds one. The three windows of a pass are long enough to cut off start-up and tail."""
 _DUE_PER_PASS = 20
-"""The least requests due in a pass at a rate: without the first quarter, which does not count, 15."""
+"""The fewest requests due in a pass at a rate: 15 without its first quarter, which does not count."""
 SLOW_REQUEST_S = 1.0
-"""A request that takes longer is slow: a pass of such exceeds twice the default budget of a point, 3 s."""
+"""A request that takes longer is slow: a pass of slow ones exceeds twice the default point budget, 3 s."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LoadJob:
     request_s: float = 0.0
     """Seconds of one request on an idle server; 0 if unknown."""
     expected_answers: ExpectedAnswers | None = None
-    """By what answers are verified; None if they are not, as a baseline's, which may differ."""
+    """The expected answers; None to verify none, as of a baseline, whose answers may differ."""
     output_bytes: Sequence[int] = ()
     """The bytes of each sample's largest output of no fixed size, 0 without one, by which the memory for
     outputs is sized; empty if unknown."""
@@ -61,7 +61,7 @@ class SteadyPart:
     latencies_ms: np.ndarray
     """Latencies of requests sent after the start-up, [requests]; in an open loop from when each was due."""
     slips_ms: np.ndarray | None = None
-    """Open loop: how much later than due each of these requests was sent, [requests]."""
+    """Open loop: how much later than due each request of `latencies_ms` was sent, [requests]."""
     due: int | None = None
     """Open loop: how many requests were due while the completed ones were answered."""
 
@@ -89,7 +89,7 @@ class Pass:
     answers_under_load: AnswerComparison | None = None
     """The comparison of answers that were sent after the pass, if any were."""
     counts_by_model: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By name, what a model that calls others and each of these did: requests, ns queued, ns computing."""
+    """By model, the caller and each that it calls: its requests, ns in its queue and ns of computing."""
 
 
 RunPass = Callable[[LoadJob, float], Pass]
@@ -124,9 +124,9 @@ def cut_closed_loop(
     them in flight at any time: the next one starts when one ends. `windows_ns` are the open and the close of
     all windows, between which the generator kept to its load, and recorded each request that ended.
 
-    It begins when every client has its first answer: the first requests met an empty server. It ends one
-    longest latency before the close, so that requests in flight at the close, which are not in the record,
-    lie outside. If a pass is too short to cut, all of it counts.
+    The steady part begins when every client has its first answer: the first requests met an empty server.
+    It ends one longest latency before the close, so that requests in flight at the close, which are not in
+    the record, lie outside. If a pass is too short to cut, all of it counts.
 
     Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
     requests, or ones that end in groups, this has less noise than counting ends. If some are much longer than
@@ -164,7 +164,7 @@ def cut_open_loop(
     long after the first each is due, ascending, [requests or more]. `windows_ns` is as in `cut_closed_loop`.
 
     Latencies count from when a request was due, so that a generator that waits for a slow server hides
-    nothing (coordinated omission). Requests are never early, so the schedule begins where none would be. If a
+    nothing (coordinated omission). No request is sent early: the schedule begins as late as that allows. If a
     request is in flight at the close, those that overtook it seem due earlier, and slower, than they were.
 
     The first quarter does not count: it met an empty server. Latencies count for requests due one longest

@@ -22,17 +22,17 @@ from tritonproof.serve import connection
 from tritonproof.serve.server import Server
 
 _ATTEMPTS = 5
-"""Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
+"""Attempts at a pass. Of short passes, 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
 """The factor for windows that were too short: the last of the attempts reaches 256 times the first."""
 _STALL_S = 30.0
 """Seconds beyond four times an attempt's windows after which it counts as hung: requests in flight have to
-end. At a rate it is a third, as perf_analyzer may send on all the time, without bound."""
+end. At a rate a third of this, as perf_analyzer may send on all the time, without bound."""
 _LOOK_S = 0.5
 """Seconds between looks at the free memory; at 20,000 requests/s, 0.2 GB were taken in between."""
 _TOOK_MEMORY = "its requests in flight took half of the free memory"
 _STOOD_STILL_S = 1.0
-"""Seconds by which an attempt's windows may be late; a later attempt is repeated, once (see `run_pass`)."""
+"""Seconds by which windows may overrun; an attempt that overruns more is repeated once (see `run_pass`)."""
 _ANSWER_S = 60.0
 """Seconds for a server under load to end its requests, and to answer that it is live. One took 15."""
 _STOP_S = 2.0
@@ -90,12 +90,12 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
 
 
 def _recover(job: LoadJob, error: Exception) -> None:
-    """Remove a bad attempt's shared memory, after the server has let go of it, which it does only when its
-    requests are done. Raises ProofError if the server no longer answers."""
+    """Remove a bad attempt's shared memory, after the server has let go of it, which the server does only
+    when its requests are done. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
     while time.monotonic() < until_s:
         forget_shared_memory(server)
-        with contextlib.suppress(ProofError):  # if another process uses it, the next attempt says so
+        with contextlib.suppress(ProofError):  # if another process uses the memory, the next attempt says so
             remove_stale_regions(job)
             break
         time.sleep(0.1)
@@ -108,7 +108,7 @@ def forget_shared_memory(server: Server) -> None:
     """Unregister a killed client's regions, whose names would stay taken; not on a remote server."""
     if server.spec.is_remote:
         return
-    with contextlib.suppress(Exception):  # a server that is gone has forgotten it
+    with contextlib.suppress(Exception):  # a server that is gone has forgotten the regions
         server.client.unregister_system_shared_memory(client_timeout=connection.ANSWER_S)
         server.client.unregister_cuda_shared_memory(client_timeout=connection.ANSWER_S)
 

@@ -28,7 +28,7 @@ _ARENAS = "1"
 addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
 KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's many in 5."""
 _PROFILE, _TABLE, _SCHEDULE = "profile.json", "table.csv", "intervals_us.txt"
-"""The names of the files that it writes, and of that with its schedule, in a pass's folder."""
+"""The names, in a pass's folder, of the two files that perf_analyzer writes and of that with its schedule."""
 _CSV_COLUMNS = {name: name.replace("_", " ").title() for name in COMPONENTS}
 _CSV_COLUMNS["network_server_send_recv"] = "Network+Server Send/Recv"
 """Column of perf_analyzer's CSV, in microseconds per request."""

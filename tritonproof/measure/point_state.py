@@ -25,15 +25,15 @@ class Side:
     warm_up: tuple[Pass, ...] = ()
     """The passes since the model was loaded that only warmed it up."""
     failed_attempts: tuple[str, ...] = ()
-    """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
+    """Why attempts at passes, void ones too, were repeated; not at warm-ups, whose windows are short."""
     answers_under_load: tuple[correctness.AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
 
 
 @dataclass(frozen=True)
 class PointState:
-    """A load point during its measurement. Its figures come from the passes of the current side; those of a
-    baseline, taken in turns with these, are what its speed is compared with."""
+    """A load point during its measurement. Its figures come from the passes of the current side; the passes
+    of the baseline's side, taken in turns with these, give the speed that its own is compared with."""
 
     sides: tuple[Side, ...]
     """The case's own side, then its baseline's, if it has one."""

@@ -43,8 +43,8 @@ class ComparisonTerms:
 
 
 def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> float | None:
-    """How many more seconds of measuring would take the interval off the limit if the estimate stays, as the
-    interval narrows with the root of the time; None if it is off already. At most MAX_SECONDS_TO_SETTLE."""
+    """How many more seconds of measuring would put the limit outside the interval if the estimate stays, as
+    an interval narrows with the root of the time; None if it already is. At most MAX_SECONDS_TO_SETTLE."""
     value, limit = np.log(ratio.value), np.log(1 - allowed_slowdown)
     reach = abs(np.log(ratio.high if value <= limit else ratio.low) - value)
     distance = abs(value - limit)
@@ -79,7 +79,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
     """The comparisons of points measured together, with the verdicts that hold for all of them together.
 
     Each point alone has an even share of the run's FALSE_ALARM_RATE. Points measured together pool their
-    shares: once one is shown to be slower, the others share what it does not need (Holm).
+    shares: once one point is shown to be slower, the other points share what it does not need (Holm).
     """
     most_points = max((comparison.compared_points for comparison in comparisons), default=1)
     level = FALSE_ALARM_RATE * min(1.0, len(comparisons) / most_points)
@@ -91,8 +91,8 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
 
 
 def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speeds) -> SpeedComparison:
-    """The comparison, with that of the passes' p99 latencies, [passes] each. Another FALSE_ALARM_RATE of the
-    runs call any point's p99 longer by chance, an even share for each point. There is one look."""
+    """The comparison, with that of the passes' p99 latencies, [passes] each, at a single look. By chance,
+    another FALSE_ALARM_RATE of the runs call any point's p99 longer; each point has an even share of this."""
     limit = 1 - comparison.allowed_slowdown
     p_value = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
     longer = p_value <= FALSE_ALARM_RATE / comparison.compared_points

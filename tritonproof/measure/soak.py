@@ -51,7 +51,7 @@ class SoakedPoint:
     used: Sequence[Usage]
     """What the server used after each pass."""
     requests: Sequence[float]
-    """How many requests it had answered after each pass."""
+    """How many requests the server had answered after each pass."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
     answers_under_load: Sequence[correctness.AnswerComparison]
@@ -130,7 +130,7 @@ def soak_entry(
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
-    """The record's entry of a soak and of the loadings after it; `heaps` is that of `growths`."""
+    """The record's entry of a soak and of the loadings after it; `heaps` is as in `growths`."""
     growth = growths(under_load.used, under_load.requests, "request")
     answers, missing = under_load.answers_under_load, list(not_watched)
     samples = [*under_load.used, *loadings]
@@ -159,7 +159,7 @@ def soak_entry(
 
 def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
     """The speed in the last quarter of the passes over that in the second, as the first is the warm-up; None
-    if they are too few. Parts of each give the interval, in which a change of the machine is included."""
+    if there are too few. The interval, from parts of each quarter, includes changes of the machine."""
     quarter = len(speeds) // 4
     if quarter < _PARTS_OF_A_QUARTER:
         return None
@@ -182,7 +182,7 @@ minutes; repeated loading has touched all of it after a few times."""
 MIN_SAMPLES: Mapping[Per, int] = {
     per: math.ceil((min(_STEPS) + 1) / (1 - share)) for per, share in _WARM_UP.items()
 }
-"""The fewest samples whose counted part has one for each block."""
+"""The fewest samples of which the part that counts has one for each block."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ _LIMITS: Mapping[tuple[str, Per], _Limits] = {
     ("bytes", "loading"): _Limits(2.0**20, 4.0 * 2**20),
     ("number", "loading"): _Limits(0.5, 0.5),
 }
-"""Of files and threads, one in a hundred requests counts, or one in two loadings."""
+"""Of open files and threads, a growth by one in a hundred requests, or in two loadings, is a leak."""
 ARENAS_OF_A_CPU = 8
 """The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). Each loading runs in a
 new thread, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with each

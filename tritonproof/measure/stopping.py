@@ -31,7 +31,7 @@ _STILL_FASTER_SHARE = 0.9
 """A mean latency below this share of the one before shows that the server still gets faster. From one second
 to the next, the machine of the README's records varies by 10 % or more without such a reason."""
 _CERTIFYING = 2
-"""A rerun's requests at a rate, as a multiple of those that certify: one slow one could fail a p99."""
+"""A rerun's requests at a rate, over the fewest that certify, of which one slow request could fail a p99."""
 _MAX_POINT_BUDGETS = 10
 """The most point budgets of a rerun while all requests keep the latency budget, but are too few for the
 percentile: a minute by default, in which a server of 12 requests per second answers enough for a p99."""
@@ -46,7 +46,7 @@ class MeasuringPlan:
     point_budget_s: float = 3.0
     """The seconds of measuring a point, also on a baseline's server, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, that requests must suffice to certify, even over that; None for none."""
+    """The percentile, such as 99, to measure until requests certify it, even over that budget; or None."""
 
     @property
     def certifying_requests(self) -> int:
@@ -86,10 +86,10 @@ def is_measured(state: PointState, plan: MeasuringPlan) -> bool:
 def is_rerun_done(
     state: PointState, plan: MeasuringPlan, percentile: int, latency_budget_ms: float, share: float
 ) -> bool:
-    """The stopping rule of a share of a search's rerun: all of its point budget, as a narrow throughput says
-    little about a percentile, and more while all requests keep the latency budget, but are too few to show it
-    for the percentile. At a rate, also its share of the passes of a believable interval, and of the requests
-    that certify the percentile in spite of some slow ones. A point that may win needs those of --certify."""
+    """The stopping rule for a `share` of a search's rerun: its whole point budget, as a narrow throughput
+    says little about a percentile, and more while all requests keep the latency budget, but are too few to
+    show that for the percentile. At a rate, also this share of the passes for a believable interval and of
+    the requests to certify it despite some slow ones. A point that may win needs those of --certify."""
     parts = state.steady_parts
     needed = estimates.requests_needed(percentile)
     least_passes, least_requests = float(PASSES_HOWEVER_LONG), 0.0
@@ -107,8 +107,8 @@ def is_rerun_done(
 
 
 def may_win(latency_ms: Estimate, parts: Sequence[SteadyPart], latency_budget_ms: float) -> bool:
-    """Whether a point may win a search, which has to choose: the percentile's value keeps the budget, whether
-    or not its interval shows it, and the server keeps up with its rate."""
+    """Whether a search, which has to choose, may choose a point: the percentile's value keeps the budget,
+    whether or not its interval shows that, and the server keeps up with the point's rate."""
     return latency_ms.value <= latency_budget_ms and estimates.keeps_up(parts)
 
 
@@ -124,5 +124,5 @@ def are_turns_done(ratios: Sequence[np.ndarray], spent_s: float, plan: Measuring
 
 
 def is_spent(spent_s: float, count: int, point_budget_s: float) -> bool:
-    """Whether more than half of another pass, of the mean length of `count` passes, exceeds the budget."""
+    """Whether more than half of another pass, as long as the mean of `count` passes, exceeds the budget."""
     return spent_s + spent_s / count / 2 > point_budget_s

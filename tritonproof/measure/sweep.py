@@ -109,8 +109,8 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows: the most passes, or pairs, of its budget take all of it, and
-    about as many have the requests that --certify needs."""
+    """The point with the length of its windows: MAX_PASSES passes, or MAX_PAIRS pairs, fill the point budget,
+    and about as many have the requests that --certify needs."""
     longest_s = max(map(point_state.median_latency_s, state.sides))
     sides, most = (1, stopping.MAX_PASSES) if state.terms is None else (2, MAX_PAIRS)
     share_s = pass_window_s(state.point, longest_s, plan.point_budget_s, sides * most)
@@ -120,8 +120,8 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
 
 
 def _with_another_pass(state: PointState, run_pass: RunPass, rng: np.random.Generator) -> PointState:
-    """The point after another pass of each side, in random order, or with the error of one. If a pass had to
-    take longer windows than the point's, these become the point's, and none of its passes counts any more."""
+    """The point after another pass of each side, in random order, or with the error of a pass. If a pass had
+    to take longer windows than the point's, these become the point's, and none of its passes counts."""
 
     def take_pass(side: Side) -> Side:
         return point_state.with_pass(side, run_pass(side.job, state.window_s))

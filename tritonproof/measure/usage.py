@@ -48,7 +48,7 @@ class ServerWatch:
     not_watched: tuple[str, ...] = ()
     """What cannot be seen of this server, and why, in sentences."""
     is_readable: bool = True
-    """Whether the open files and memory maps of its processes may be read; another user's may not."""
+    """Whether this process may read the server processes' open files and memory maps; not another user's."""
     before: Collection[str] = frozenset()
     """The names of the shared-memory segments that existed when the watch began."""
     shared_memory_folder: Path = SHARED_MEMORY_FOLDER
@@ -117,7 +117,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
-    """Bytes of the segments that its processes map, and of new ones that no other program maps."""
+    """Bytes of the segments that the server's processes map, and of new ones that no other program maps."""
     sizes, ours = _segments(watched.shared_memory_folder), _mapped(pids)
     if new := sizes.keys() - ours - set(watched.before):
         ours |= new - _mapped(set(psutil.pids()) - set(pids))

@@ -2,7 +2,7 @@
 every answer with the expected one.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
-its own validation fails on each, and else it compares only the first row of a batch, bit by bit
+its own validation fails on each; without shared memory it compares only a batch's first row, bit by bit
 (ValidateOutputs and InitInferDataOutput of its sources, r24.10). Figures: docs/evidence/measuring.md.
 """
 
@@ -38,8 +38,8 @@ def expect_in_process(
     batch: int,
     limits: CaseLimits,
 ) -> ExpectedAnswers:
-    """The expected answers to all samples, of these outputs: those of the converted model in process. It is
-    asked for one at first, which tells how large answers are, then for `batch` at once."""
+    """The expected answers to all samples, with these outputs: those of the converted model in process. It
+    first answers one sample, which tells how large answers are, then `batch` at once."""
     answer_bytes = sum(tensor.row_bytes for tensor in outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:

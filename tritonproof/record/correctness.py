@@ -8,8 +8,8 @@ from tritonproof.record.setup import Origin
 
 class OutputDifference(Struct, frozen=True):
     """The differences of an output from the previous stage's, on all samples: the converted model's from the
-    framework's, or the served model's from the same file's in process. Rows whose integers differ, but for
-    classes of scores beside them, have no floating-point outputs: a longer duration moves all later ones."""
+    framework's, or the served model's from the same file's in process. If a row's integers differ, except
+    classes of scores, its floating-point outputs do not count: a longer duration moves all later ones."""
 
     output: Text
     kind: Literal["error", "differing"]
@@ -77,7 +77,7 @@ class Disagreement(Struct, frozen=True):
     count: Count
     """The number of samples with at least one decision that differs."""
     lost: Count
-    """The number of these that score worse in the second stage, by the ledger's first metric."""
+    """The number of these samples that score worse in the second stage, by the ledger's first metric."""
     gained: Count
     sample_ids: tuple[Text, ...]
     """The ids of the samples that differ, at most the first hundred."""
@@ -103,7 +103,7 @@ class Score(Struct, frozen=True):
     better: Better
     """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: Number | None
-    """None for a model that is served as it is, as is `converted`."""
+    """The score of the framework; None, as `converted`, for a model that is served as it is."""
     converted: Number | None
     served: Number
     limits: tuple[Limit, ...]
@@ -159,7 +159,7 @@ class AnswerComparison(Struct, frozen=True):
     """Where the expected answers are from: alone, the server's to single requests, or in an earlier batch; in
     process, the converted model's; recorded; or by another repository or Triton."""
     tells_apart: bool = True
-    """Whether samples get answers that differ by more than rounding; swapped ones would else go unnoticed."""
+    """Whether different samples get answers that differ by more than rounding; else swaps go unnoticed."""
 
     @property
     def first_wrong_text(self) -> str:
@@ -206,7 +206,7 @@ class GateResult(Struct, frozen=True):
     """What the gate demands of answers, in words. The recorder adds it, as it does `origin`."""
     origin: Origin | None = None
     compares_conversations: bool = False
-    """Whether it compared the answers of conversations, which are no single answers."""
+    """Whether the gate compared the answers of conversations, which are no single answers."""
 
     @property
     def has_compared(self) -> bool:

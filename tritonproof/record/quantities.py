@@ -36,9 +36,9 @@ class Quantity:
     unit: str
     """Follows the figure in a sentence; empty for a pure number."""
     digits: DigitsRule
-    """Gives the format of a value, whose size is that in the unit."""
+    """Gives the format of a value that is expressed in the unit."""
     better: Better | None = None
-    """None if neither is better."""
+    """Which direction is better; None if neither is."""
     scale: float = 1.0
     """The factor from the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
@@ -54,8 +54,8 @@ class Quantity:
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
         """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
-        `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit`, for a column whose heading has the
-        unit, there are no thousands separators, and NOT_SHOWN."""
+        `apart_from`; TOO_WIDE if the estimate may not be shown. Without `with_unit`, for a column whose
+        heading has the unit, the text has no thousands separators, and NOT_SHOWN replaces TOO_WIDE."""
         if not is_shown(estimate):
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
@@ -74,7 +74,7 @@ class Quantity:
 
     def apart(self, first: float, second: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart, if they differ."""
-        for extra in range(9):  # a double has no more
+        for extra in range(9):  # a double has no more digits
             texts = [self.text(value, self._format(value, extra)) for value in (first, second)]
             if first == second or texts[0] != texts[1]:
                 break
@@ -82,7 +82,7 @@ class Quantity:
 
     def _telling_format(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that the values in `different` look different."""
-        for extra in range(9):  # a double has no more
+        for extra in range(9):  # a double has no more digits
             format_spec = self._format(value, extra)
             if len({self._written(number, format_spec) for number in different}) == len(different):
                 return format_spec

@@ -181,9 +181,9 @@ _Problems = Iterator[tuple[str, str]]  # keys and reasons
 
 
 def _problems(record: Record) -> _Problems:
-    """The key and the description of each contradiction in a record. No run writes any, so that outputs may
-    look up and divide without checks."""
-    if len(record.name) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
+    """The key and the description of each contradiction in a record. No run writes one; refusing them lets
+    outputs look up and divide without checks."""
+    if len(record.name) > 250:  # with `.json` it names a file, in at most 255 bytes (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
     if len({result.point for result in record.points}) < len(record.points):
         yield "points", "a load point is there twice"
@@ -209,7 +209,7 @@ def _problems(record: Record) -> _Problems:
 
 
 def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
-    """Every struct in a value with its key, but no passes: these are hundreds, without an estimate."""
+    """Every struct in a value, with its key, except passes, which are hundreds and hold no estimate."""
     inside: Iterable[tuple[str, Any]]
     if isinstance(value, Struct):
         yield key.removeprefix("."), value

@@ -41,7 +41,7 @@ class SampleScores(fields.Struct, frozen=True):
     scores: fields.ByName[fields.ByName[tuple[fields.Number, ...]]]
     """The score of each sample, in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: tuple[Sample, ...]
-    """The samples to show: those lost between stages, then those decided differently, then of low scores."""
+    """The samples to show: those lost between stages, then those decided differently, then low scores."""
     schema: Literal[1] = 1
 
 

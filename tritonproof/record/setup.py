@@ -50,7 +50,7 @@ class Machine(Struct, frozen=True):
     versions: ByName[Text]
     gpu_uuids: tuple[Text, ...] = ()
     is_client: bool = False
-    """Whether it is only the client of a server that somebody else runs, on unknown hardware."""
+    """Whether the machine is only the client of a server that somebody else runs, on unknown hardware."""
 
 
 class Origin(Struct, frozen=True):
@@ -108,8 +108,8 @@ Scenario = Literal["offline", "online"]
 
 
 class ConfigVariant(NamedTuple):
-    """A variant of a model's configuration, as Model Analyzer calls it. Those of one build differ in the
-    scenario, which decides whether the server's batcher joins requests, and in the deployment."""
+    """A variant of a model's configuration, as Model Analyzer calls it. The variants of one build differ in
+    the scenario, which decides whether the server's batcher joins requests, and in the deployment."""
 
     scenario: Scenario
     deployment: Deployment

@@ -99,7 +99,7 @@ class Mark(Struct, frozen=True):
 
 
 class PassSummary(Struct, frozen=True):
-    """One pass of the load generator, with figures as in PointResult; every estimate combines several."""
+    """One pass of the load generator, with figures as in PointResult, whose estimates combine the passes."""
 
     requests: Count
     duration_s: Annotated[NotNegative, SPEED]
@@ -222,7 +222,7 @@ class PointResult(Struct, frozen=True):
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers_under_load: AnswerComparison | None = None
     repeated_speed: Annotated[Ratio | None, SPEED] = None
-    """One repeated sample's speed over that of new ones at the fastest point; None for long requests."""
+    """A repeated sample's speed over that of new samples at the fastest point; None for long requests."""
     called_models: Annotated[tuple[CalledModel, ...], SPEED] = ()
     origin: Origin | None = None
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
@@ -247,12 +247,12 @@ class ReferenceComparison(Struct, frozen=True):
     ratio: Ratio
     """Throughput over the reference's, measured in turns; 1 for the reference itself."""
     digest: Text = ""
-    """That of the reference's build."""
+    """The digest of the reference's build."""
 
 
 class Efficiency(Struct, frozen=True):
     """The efficiency of serving: the fastest load point compared with the same artifact in process and with
-    the model's reference format, measured in turns. On several GPUs, one GPU's figures are multiplied."""
+    the model's reference format, measured in turns. On several GPUs, what one GPU reaches counts for each."""
 
     point: LoadPoint
     served_per_s: Estimate
@@ -267,7 +267,7 @@ class Efficiency(Struct, frozen=True):
     flops_per_inference: Positive | None = None
     """Floating-point operations, two for a multiply-add; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
-    """The rate of the fastest large product or convolution in this precision and threads, once in a run."""
+    """The rate of the fastest large product or convolution in this precision and threads, once per run."""
     spinning: bool = False
     """Whether ONNX Runtime's idle threads spin in process, as they do in Triton's own backend."""
     reference: ReferenceComparison | None = None

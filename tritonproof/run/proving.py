@@ -4,10 +4,9 @@ import dataclasses
 import functools
 import shutil
 
-from tritonproof.accuracy.answer_comparison import AnswerFinding
+from tritonproof.accuracy.answer_comparison import AnswerFinding, StageComparison
 from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item
-from tritonproof.accuracy.stages import StageComparison, Stages
-from tritonproof.accuracy.through_server import evaluate_through_server
+from tritonproof.accuracy.stages import Stages, evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.gates import GATES

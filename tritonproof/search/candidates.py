@@ -21,10 +21,10 @@ _MAX_INSTANCES = 4
 _DELAY_US, _MAX_DELAY_US = 100, 10_000
 """Microseconds that the server may wait for a batch to fill: a usual delay, and the longest that is tried."""
 _RATE_RATIO = 1.025
-"""The ratio of successive rates, above one by half of the interval target, so within a measurement's own."""
+"""The ratio of successive rates, above one by half of the interval target: a step is within an interval."""
 _TOP_RATE_SHARE = 0.95
-"""The highest rate, as a share of the capacity: there a pass already takes 6,400 requests (`steady_state_s`),
-beyond it more, and the capacity itself is known no better."""
+"""The highest rate, as a share of the capacity: there a pass already takes 6,400 requests (`steady_state_s`);
+above, a pass takes more, and the capacity itself is not known more precisely."""
 _RATES = 157
 """How many rates there are. The lowest is a fiftieth of the capacity: hardly a request in fifty waits."""
 _RELAXATIONS = 16.0
@@ -74,18 +74,18 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant of the model's configuration with its possible load points, and what probing these showed so
-    far. It stays the same candidate, so equal to itself, when it is probed."""
+    """A variant of the model's configuration with its possible load points, and what probes have shown so
+    far. A candidate stays equal to itself when it is probed."""
 
     variant: ConfigVariant
     ladder: tuple[LoadPoint, ...]
-    """The load points, from light to heavy. A rung is the index of one."""
+    """The load points, from light to heavy. A rung is the index of a load point."""
     probes: tuple[tuple[int, SteadyPart], ...] = field(default=(), compare=False)
     """Short passes, each with its rung, in the order of time; no reported figure comes from them."""
     capacity_probe_count: int = field(default=0, compare=False)
-    """How many passes in a closed loop have shown which rates to try."""
+    """The number of passes in a closed loop that have shown which rates to try."""
     error: ProofError | None = field(default=None, compare=False)
-    """Why it cannot be loaded or measured, or that it answers wrongly."""
+    """Why the candidate cannot be loaded or measured, or that it answers wrongly."""
 
     @property
     def label(self) -> str:

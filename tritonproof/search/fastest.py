@@ -37,9 +37,9 @@ _FINALISTS = 2
 _VERDICTS: Sequence[fields.Verdict] = ("passed", "inconclusive", "failed")
 """The verdicts, the best first."""
 _MAX_RERUNS = 6
-"""Reruns at most. In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
+"""The most reruns. With six, one kept the budget in all 150 simulated searches for a rate; with 4, in 143."""
 _LEAST_LOAD_SHARE = 0.7
-"""The least share of the load after a step down: a percentile's upper end may be one slow request."""
+"""A step down keeps at least this share of the load: a percentile's upper end may be one slow request."""
 _RISE_AT_RATES = 4
 """The power of the rate with which latency rises: waiting times go with 1 / (1 - busy), which rises four
 times as fast as the rate at a server that is busy for four fifths of the time."""
@@ -78,7 +78,7 @@ def find_fastest(space: SearchSpace, measurer: Measurer) -> tuple[Rerun, speed.S
         measured = [candidate for candidate in tried if not candidate.error]
         own = [candidate for candidate in measured if candidate.variant == own_variant]
         if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
-            best[1:] = own[:1]  # no other takes its place if it cannot be measured
+            best[1:] = own[:1]  # no candidate replaces the user's own if that cannot be measured
         try:
             attempts = _rerun_best(best, measurer)
         except RerunError as failed:
@@ -149,7 +149,7 @@ def with_rates(candidate: Candidate, measurer: Measurer) -> Candidate:
 
 
 def screen(candidate: Candidate, probe_count: int, measurer: Measurer) -> Candidate:
-    """The candidate with so many more probes, each where it helps most, or the error of one that failed."""
+    """The candidate with more probes, each where it helps most, or with the error of a probe that failed."""
     for _count in range(probe_count if candidate.error is None else 0):
         rung = next_rung(candidate, measurer.goal)
         try:
@@ -257,8 +257,8 @@ def finalists(tried: Sequence[Candidate], goal: SearchGoal, count: int) -> list[
 
 def _rerun_best(best: Sequence[Candidate], measurer: Measurer) -> list[list[Rerun]]:
     """Measure the candidates, each at its best load point, with fresh passes, until the first is shown to
-    keep the budget or none is left; returns all attempts. If the first fails, the next attempt lowers its
-    load, and that of the second if that fails too, and takes all passes again."""
+    keep the budget or none is left; returns all attempts. If the first candidate fails, the next attempt
+    lowers its load, and the second's load if that fails too, and takes all passes again."""
     goal = measurer.goal
     points = {candidate: candidate.ladder[best_reading(candidate, goal).rung] for candidate in best}
     attempts: list[list[Rerun]] = []
@@ -275,8 +275,8 @@ def _rerun_best(best: Sequence[Candidate], measurer: Measurer) -> list[list[Reru
 
 
 def _next_point(rerun: Rerun, goal: SearchGoal) -> speed.LoadPoint | None:
-    """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
-    which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
+    """The same load if it keeps the budget, or in a closed loop only lacks requests, of which lighter loads
+    have fewer; else one at which the percentile's upper end should keep it; None below the lightest."""
     candidate, point = rerun.candidate, rerun.state.point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (is_below and not goal.is_for_rate):

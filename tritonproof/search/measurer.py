@@ -129,16 +129,16 @@ class Measurer:
 
 
 def rerun_of(candidate: Candidate, state: PointState, goal: SearchGoal) -> Rerun:
-    """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
+    """The rerun that the passes in `state` make: the latency at the goal's percentile, and its verdict."""
     latency_ms = estimates.percentile_estimate(state.steady_parts, goal.percentile)
     return Rerun(candidate, state, latency_ms, search_verdict(latency_ms, state.steady_parts, goal))
 
 
 def search_verdict(latency_ms: Estimate, parts: Sequence[SteadyPart], goal: SearchGoal) -> Verdict:
-    """Whether the percentile keeps the budget, by which a search chooses: what may not win has failed, even
-    if its interval leaves that open. At a rate every interval counts as open above, as few passes may be
-    narrow by luck, so the rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a
-    queue forgets so slowly that hardly any requests are independent."""
+    """The verdict by which a search chooses, whether the percentile keeps the budget: a point that may not
+    win has failed, even if its interval leaves that open. At a rate every interval counts as open above, as
+    few passes may agree by luck. So the rule of MLPerf's Server scenario decides, which needs 662 requests
+    for a p99: a queue forgets so slowly that hardly any requests are independent."""
     if not stopping.may_win(latency_ms, parts, goal.latency_budget_ms):
         return "failed"
     if goal.is_for_rate:

@@ -33,7 +33,7 @@ class Release:
     triton: str
     onnxruntime: str
     torch: str | None
-    """The version of its PyTorch; None if the sources do not say."""
+    """The version of the release's PyTorch; None if the sources do not say."""
 
 
 # From the branches rYY.MM of github.com/triton-inference-server/server: build.py has the versions of Triton
@@ -70,9 +70,9 @@ TENSORRT_ON_ANY_GPU_SINCE = "25.04"
 earlier ones it computes on the first. Source: onnxruntime_backend 3fbddc2, of 2025-03-13."""
 _CLIENT_MEMORY_OPTION_SINCE = "26.04"
 """The first release whose clients may register shared memory only if the server was started with an option,
-which earlier releases reject; an unknown one counts as new. Source: src/command_line_parser.cc."""
+which earlier releases reject; an unknown release counts as new. Source: src/command_line_parser.cc."""
 _DEFAULT_RELEASES = ("24.10", "25.02")
-"""The first that runs on the GPU is the default: the embedded server's, or the last with TensorFlow."""
+"""The default is the first that runs on the GPU: the embedded server's, or the last with TensorFlow."""
 _FIRST_WITHOUT_VOLTA, _TURING = "24.11", (7, 5)
 _FIRST_WITH_BLACKWELL, _BLACKWELL = "25.01", (10, 0)
 """NVIDIA's release notes: 24.10 is for compute capability 6.0 to 9.0, 25.01 for 7.5 to Blackwell's."""
@@ -95,7 +95,7 @@ def libraries(program: ServerProgram, triton: str) -> dict[str, str]:
 
 
 def _in_folder(library: Path, of_release: str | None) -> str | None:
-    """The version in a library's name (libonnxruntime.so.1.19.2), else the release's; None without it."""
+    """The version in a library's name (libonnxruntime.so.1.19.2), else the release's; None without a file."""
     suffixes = [path.name.removeprefix(library.name) for path in library.parent.glob(f"{library.name}*")]
     full = [suffix.removeprefix(".") for suffix in suffixes if re.fullmatch(r"\.\d+\.\d+\.\d+", suffix)]
     return full[0] if full else of_release if suffixes else None

@@ -25,15 +25,15 @@ class DescribedModel:
 
     entry: RepositoryEntry
     called: tuple[RepositoryEntry, ...]
-    """The entries of the models that it calls, which were loaded before it."""
+    """The entries of the models that this model calls, which were loaded before it."""
     config: "ModelConfig"
     """The configuration, completed by the server."""
     versions: tuple[str, ...]
     """The served versions, ascending; requests that name no version get the last."""
     loading_s: float
-    """Seconds of loading it and the models that it calls; 0 if it was loaded already."""
+    """Seconds of loading this model and the models that it calls; 0 if it was loaded already."""
     unreported: tuple[str, ...] = ()
-    """What its server does not report about it, as the Open Inference Protocol does not demand it."""
+    """What the server does not report about the model, as the Open Inference Protocol does not demand it."""
 
     @property
     def called_names(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def load_and_describe(
             raise NotAvailableError(f"{calls}{reason}")
         name = (part.config and part.config.default_model_filename) or "model.py"
         if part.backend == "python" and not strict_glob(part.folder, f"*/{name}"):
-            # The backend would wait for its code for ever.
+            # The backend would wait for the missing code for ever.
             fix = f"put it into the folder of a version: {part.folder / '1' / excerpt(name)}"
             what = f"{part.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=part.folder, fix=fix)

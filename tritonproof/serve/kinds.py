@@ -16,13 +16,13 @@ _KEY = secrets.token_hex(16)
 KEY_OPTIONS = ("grpc-restricted-protocol", "http-restricted-api")
 """The options by which a tritonserver demands a key; one that lacks either is started without a key."""
 _KEY_APIS = "model-repository,trace,logging"
-"""What loads models or writes files; the load generator does neither. Source: RESTRICTED_CATEGORY_NAMES in
-src/restricted_features.h of github.com/triton-inference-server/server, r24.10."""
+"""The APIs that load models or write files; the load generator uses none. Source: RESTRICTED_CATEGORY_NAMES
+in src/restricted_features.h of github.com/triton-inference-server/server, r24.10."""
 _KEY_NAME = "tritonproof-key"
 KEY_HEADERS = {f"triton-grpc-protocol-{_KEY_NAME}": _KEY}
 """The header with the key over gRPC. Source: kRestrictedProtocolHeaderTemplate in src/grpc/grpc_server.h."""
 CLIENT_MEMORY_OPTION = "allow-client-shm"
-"""The option without which clients may not register shared memory, of releases that have it."""
+"""The option without which clients of newer releases' servers may not register shared memory."""
 _NO_AUTO_COMPLETE = "--disable-auto-complete-config"
 """Without it the Python backend starts each model twice: an ONNX model loads in 2.2 s, not in 0.6."""
 MODELS = "models"
@@ -43,13 +43,13 @@ class ContainerImage:
     """An image of Triton's container, and what is known of its content."""
 
     name: str
-    """Its name on the command line, such as nvcr.io/nvidia/tritonserver:24.10-py3."""
+    """The image's name on the command line, such as nvcr.io/nvidia/tritonserver:24.10-py3."""
     digest: str | None = None
-    """The registry's digest, sha256:...; None if it never was in a registry."""
+    """The registry's digest, sha256:...; None if the image never was in a registry."""
     release: str | None = None
-    """NVIDIA's release that it is, or is made from, such as 24.10; None if unknown."""
+    """NVIDIA's release that the image is, or is made from, such as 24.10; None if unknown."""
     tensorrt: str | None = None
-    """The version of its TensorRT; None if unknown."""
+    """The version of the image's TensorRT; None if unknown."""
     in_podman: bool = False
     """Whether the engine is podman, which gives a container GPUs only as CDI devices."""
 
@@ -61,13 +61,13 @@ class ServerProgram:
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     backends: Path | None = None
-    """The folder of its backends; None for a container."""
+    """The folder of the server's backends; None for a container."""
     image: ContainerImage | None = None
-    """Its container's; None for a program on this machine."""
+    """The image of the server's container; None for a program on this machine."""
     tensorrt: str | None = None
-    """The version of its own TensorRT."""
+    """The version of the server's own TensorRT."""
     cleanup: Sequence[str] = ()
-    """The command that removes what outlives it."""
+    """The command that removes what outlives the server."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class Kind:
     """The format's own backend if the server has it. If not, the suite's runtime serves the format, on
     Triton's Python backend. Raises NotAvailableError if the server has neither."""
     tensorrt_of: Callable[[ServerSpec], str | None] = lambda _spec: None
-    """The version of its own TensorRT; None if unknown."""
+    """The version of the server's own TensorRT; None if unknown."""
     purpose: str = "server"
-    """The purpose in the name of its folder."""
+    """The purpose in the name of the server's folder."""
     ready_s: float = 60.0
-    """Seconds for it to become ready; on this machine, without models, it takes about one."""
+    """Seconds for a server to become ready; on this machine, without models, one takes about one second."""
     stop_s: float = 0.0
-    """Seconds from SIGTERM until it is killed. Triton takes two or three to let go of a model; the guard
-    removes whatever a killed one leaves."""
+    """Seconds from SIGTERM until the server is killed. Triton takes two or three to let go of a model; the
+    guard removes whatever a killed server leaves."""
 
 
 def free_ports() -> Ports:
@@ -116,6 +116,6 @@ def server_options(
     ]
     if setup.shared_memory != "none" and CLIENT_MEMORY_OPTION in known:
         options.append(f"--{CLIENT_MEMORY_OPTION}=true")
-    if {*KEY_OPTIONS} <= {*known}:  # a tritonserver takes it only on the command line
+    if {*KEY_OPTIONS} <= {*known}:  # a tritonserver takes keys only on the command line
         options += [f"--{option}={_KEY_APIS}:{_KEY_NAME}={_KEY}" for option in KEY_OPTIONS]
     return [*options, *([] if setup.auto_complete else [_NO_AUTO_COMPLETE]), *setup.options]

@@ -72,7 +72,7 @@ def _start(
     kind, ports = KINDS[spec.kind], kinds.free_ports()
     output = stack.enter_context(_emptied_log(setup.log))
     with report_full_disk(Path(tempfile.gettempdir())):
-        # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
+        # The folder's path needs no quoting in the shell in which Triton's Python backend starts its stubs.
         folder = stack.enter_context(scratch_folder(kind.purpose))
         (folder / kinds.MODELS).symlink_to(setup.repository.absolute(), target_is_directory=True)
         program = kind.program_of(spec, setup, ports, folder)

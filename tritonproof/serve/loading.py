@@ -88,7 +88,7 @@ def _refusal(server: Server, name: str, error: Exception, folder: Path) -> Proof
         return refused
     reasons = [error_text(error, connection.LOADING_S), why_not_loaded(server.log, name)]
     if "failed to poll from model repository" in reasons[0] and reasons[1]:
-        reasons = reasons[1:]  # the first says only that there is one
+        reasons = reasons[1:]  # the first only says that there is a reason
     what = f"{server.label} did not load {name}: {'; '.join(filter(None, reasons))}"
     if not isinstance(error, HangsError) and not server.is_live():
         what = f"{server.label} ended, or answers no more, while it loaded {name}"
@@ -128,7 +128,7 @@ def warnings_in(log: Path | None) -> dict[str, str]:
     warnings: dict[str, str] = {}
     if log is not None:
         with contextlib.suppress(OSError), disk.opened(log) as file:
-            # Those of a start and of loadings stand at its beginning.
+            # The warnings of a start and of loadings stand at the beginning of the log.
             for text in _WARNING.findall(file.read(4 << 20).decode(errors="replace")):
                 warnings.setdefault(_VARYING.sub("N", text), visible(text)[:500])
     return warnings

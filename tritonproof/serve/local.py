@@ -60,7 +60,7 @@ def _local_program(spec: ServerSpec, setup: ServerSetup, ports: Ports, folder: P
         with contextlib.suppress(SetupError):
             libraries.append(str(wheels.libpython()))
         environment |= _python_variables(environment, libraries)
-    help_text = ""  # its release is unknown, and an unknown option ends it
+    help_text = ""  # its release is unknown, and a server ends at an unknown option
     with contextlib.suppress(ProgramError):
         command = [spec.location, "--help"]
         ended = run_program(command, environment=minimal_environment(), limit_s=kinds.ANSWER_S)

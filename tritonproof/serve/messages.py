@@ -65,7 +65,7 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
     # The types that tritonclient, NumPy and struct raise at malformed bytes are not documented.
     except Exception as error:
         raise ProofError(f"the answer's output {name} cannot be read: {error}") from error
-    if values is not None and not np.size(values):  # tritonclient may give FP64 in place of its type
+    if values is not None and not np.size(values):  # tritonclient may give FP64 in place of the output's type
         output = result.get_output(name)  # a dictionary over HTTP
         datatype = output["datatype"] if isinstance(output, dict) else output.datatype
         return values_of(b"", datatype, np.shape(values))
@@ -73,8 +73,8 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
 
 
 def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:
-    """The tensors of a ModelInferResponse by name, [batch, ...] each, without those of a wrong length; those
-    of a model that is not `batched` become a batch of one."""
+    """The tensors of a ModelInferResponse by name, [batch, ...] each, without tensors of a wrong length. If
+    the model is not `batched`, its tensors become a batch of one."""
     pairs = zip(response.outputs, response.raw_output_contents, strict=False)
     read = {tensor.name: values_of(content, tensor.datatype, tensor.shape) for tensor, content in pairs}
     return {name: values if batched else values[None] for name, values in read.items() if values is not None}

@@ -20,45 +20,45 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Arrays, Case, Device, Model
 
 _ALIVE_S = 2.0
-"""Seconds within which a live server, even a busy one, answers that it is."""
+"""Seconds within which a live server, even a busy one, answers that it is live."""
 _ENDING_S = 5.0
 """Seconds from a server's end until its status is known, as the guard cleans up first."""
 
 
 @dataclass(eq=False)
 class Server:
-    """A running Triton and how it is reached. What is unknown of it is None: most, of a remote server."""
+    """A running Triton and how it is reached. An unknown field is None, as most are of a remote server."""
 
     spec: ServerSpec
     address: str
-    """HOST:PORT of its gRPC endpoint."""
+    """HOST:PORT of the server's gRPC endpoint."""
     version: str
     log: Path | None
-    """The file with its output."""
+    """The file with the server's output."""
     client: Any
-    """A tritonclient.grpc.InferenceServerClient of it."""
+    """A tritonclient.grpc.InferenceServerClient of the server."""
     http_address: str | None = None
-    """HOST:PORT of its HTTP endpoint."""
+    """HOST:PORT of the server's HTTP endpoint."""
     program: ServerProgram = field(default_factory=ServerProgram)
     scratch: Path | None = None
     """A folder that is removed with the server, however this process ends."""
     pid: int | None = None
-    """The process above all of the server's; None for a container, whose processes are not below this one."""
+    """The process above all of the server's; None for a container, whose processes are not below ours."""
     process: "subprocess.Popen[bytes] | None" = None
     """The process that ends with the server, and with its status."""
     ready_s: float | None = None
-    """Seconds from its start until it was ready."""
+    """Seconds from the server's start until it was ready."""
     device: Device | None = None
     suffix: str = ""
-    """The end of the names of our models on it; empty for a server of the run's own."""
+    """The end of the names of our models on the server; empty for a server of the run's own."""
     label: str = "Triton"
-    """What errors call it: a case may have several."""
+    """The server's name in errors: a case may have several servers."""
     stop_reason: str = ""
-    """Why this suite ended it early, as the end of a sentence; empty if it did not."""
+    """Why this suite ended the server early, as the end of a sentence; empty if it did not."""
 
     @property
     def in_container(self) -> bool:
-        """Whether this suite runs it in a container, which has processes, memory and files of its own."""
+        """Whether this suite runs the server in a container, with its own processes, memory and files."""
         return self.spec.kind == "docker"
 
     def name_of(self, case: Case) -> str:
@@ -78,7 +78,7 @@ class Server:
                     self.client.unload_model(name, client_timeout=connection.ANSWER_S)
             raise
         if self.scratch is not None:
-            # Before the first request, whose tensors go through the segments that the Python backend made.
+            # Hide the segments of the Python backend before the first request, whose tensors go through them.
             scratch.hide_segments(self.scratch.name)
 
     def unload(self, name: str) -> None:
@@ -145,7 +145,7 @@ class Server:
         return f"\n  {self.label} {ended}{tail_of(self.log)}" if ended else tail_of(self.log)
 
     def how_it_ended(self) -> str:
-        """`was ended by SIGKILL`, `ended with status 1`; empty if it runs, or is not this process's."""
+        """`was ended by SIGKILL`, `ended with status 1`; empty if the server runs, or is remote."""
         if self.process is None or self.stop_reason:
             return self.stop_reason
         # Connections close first; the status follows when the guard has cleaned up.

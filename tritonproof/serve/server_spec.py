@@ -14,7 +14,7 @@ from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates
 from tritonproof.spec import Device
 
 ServerKind = Literal["embedded", "local", "docker", "remote"]
-"""From PyPI's wheel; a program on this machine; in a container; run by somebody else."""
+"""Where a Triton is: in PyPI's wheel; a program on this machine; in a container; run by somebody else."""
 EMBEDDED_TRITON = "2.51.0"
 """The version of the Triton in nvidia-pytriton 0.7.0, which pyproject.toml pins."""
 TRITON_VARIABLE = "TRITONPROOF_TRITON"
@@ -51,16 +51,16 @@ class ServerSetup:
 
     repository: Path
     log: Path
-    """The file for its output."""
+    """The file for the server's output."""
     device: Device
-    """Where it computes; "cpu" hides all GPUs."""
+    """Where the server computes; "cpu" hides all GPUs."""
     shared_memory: str = "system"
-    """How tensors will reach it ("system", "cuda" or "none"), which a container must allow."""
+    """How tensors will reach the server ("system", "cuda" or "none"), which a container must allow."""
     variables: Mapping[str, str] = field(default_factory=dict)
     options: Sequence[str] = ()
-    """Its command's further ones, as `variables` are its environment's."""
+    """Further options of the server's command, as `variables` are further ones of its environment."""
     auto_complete: bool = False
-    """Whether it completes configurations, as a user's would."""
+    """Whether the server completes configurations, as a user's server does."""
 
 
 def with_access(spec: ServerSpec, ca: Path | None, header_file: Path | None) -> ServerSpec:

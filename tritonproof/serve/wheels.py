@@ -58,7 +58,7 @@ def backend_folder(parent: Path, python: str = PYTHON) -> Path:
         what = f"nvidia-pytriton has no Python-backend stub for Python {python}"
         raise SetupError(what, where=stub.parent.parent, fix=f"make the environment {WITH_PYTHON}")
     if not (numpy := importlib.metadata.version("numpy")).startswith("1."):
-        # With NumPy 2 its answers are empty arrays.
+        # With NumPy 2 the backend's answers are empty arrays.
         what = f"the embedded Triton's Python backend needs NumPy 1, and {numpy} is installed"
         raise SetupError(what, fix="pip install 'numpy<2', or name a server by --triton")
     folder = parent / "backends" / "python"

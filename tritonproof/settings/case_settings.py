@@ -51,7 +51,7 @@ def model_deployment(model: Model, target: Target, settings: Settings) -> setup.
 
 def load_points(case: Case, scenario: setup.Scenario, settings: Settings) -> list[speed.LoadPoint]:
     """A case's load points: those that the options ask for, else its profile's. Offline has one request in
-    flight of each size, else of the largest batch, online single ones. Rates alone replace concurrencies."""
+    flight of each batch size, else of the largest; online single rows. Rates alone replace concurrencies."""
     profile = profile_of(case.model, case.target)
     if scenario == "offline":
         largest = model_deployment(case.model, case.target, settings).max_batch_size

@@ -268,8 +268,8 @@ class PerModel(Generic[Value]):
 
 
 def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: bool) -> dict[str, Any]:
-    """The values of texts `NAME=VALUE` by name. If one `may_be_for_all` models, its name is empty, and its
-    text may be a path with an equals sign, or a metric with settings."""
+    """The values of texts `NAME=VALUE` by name. A value for all models, if it `may_be_for_all`, has an empty
+    name, and its text may be a path with an equals sign, or a metric with settings."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")

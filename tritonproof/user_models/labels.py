@@ -65,7 +65,7 @@ _Named = tuple[str, np.ndarray]
 
 
 def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, np.ndarray]:
-    """The labels by sample: under its name, or under name and suffix. Raises InputError for several."""
+    """The labels by sample, whose name has a suffix or none in the file. Raises InputError for several."""
     exact = [(name, value) for name, value in named if name in ids]
     unlabelled = ids - {name for name, _ in exact}
     by_stem = [(stem, value) for name, value in named if (stem := name.rpartition(".")[0]) in unlabelled]

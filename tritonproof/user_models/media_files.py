@@ -102,7 +102,7 @@ def read_pictures(
     samples = []
     for path, stem in files.items():
         with _opened(path) as picture:
-            # EXIF's orientations from 5 to 8 turn it by a quarter.
+            # EXIF's orientations from 5 to 8 turn the picture by a quarter.
             is_turned = ANY in tensor.shape and picture.getexif().get(0x0112) in range(5, 9)
             height, width = settings.size or (picture.size if is_turned else picture.size[::-1])
         sizes = {"N": 1, "H": height, "W": width, "C": channels}
@@ -160,7 +160,7 @@ TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER, "tokenizer_config.json")
 """All files that decide how a text becomes tokens."""
 _MAX_TOKENS = 512
-"""The most tokens if neither the settings, the model nor the tokenizer give a limit: that of BERT."""
+"""The most tokens if neither the settings, the model nor the tokenizer give a limit: BERT's limit."""
 _EXPORT = "export the model anew"
 _TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
     "input_ids": lambda encoding: encoding.ids,
@@ -218,7 +218,7 @@ def _encode(
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
     truncation, padding = encoder.truncation or {}, encoder.padding
-    # Without one the library writes 1e30.
+    # Without a limit the library writes 1e30.
     limits = written.get("model_max_length"), truncation.get("max_length")
     valid = (limit for limit in limits if isinstance(limit, int) and 1 <= limit <= _MAX_LENGTH)
     limit = next(valid, _MAX_TOKENS)

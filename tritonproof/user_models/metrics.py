@@ -92,7 +92,7 @@ def _classes(
 
 
 def _like(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The output in the labels' shape. Raises ValueError if other than axes of length 1 differ."""
+    """The output in the labels' shape. Raises ValueError if they differ in more than axes of length 1."""
     if [side for side in values.shape if side != 1] != [side for side in labels.shape if side != 1]:
         raise ValueError("their axes are of other lengths, or in another order")
     return values.reshape(labels.shape)
@@ -179,7 +179,7 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     metric_class: Any = next(classes, None)
     higher = getattr(metric_class, "higher_is_better", None)
     is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
-    # Those of classification score a whole data set, and not each sample by itself.
+    # torchmetrics' classification classes score a whole data set, and not each sample by itself.
     if higher is None or not is_fraction or ".classification." in metric_class.__module__:
         what = f"torchmetrics has no {excerpt(name)!r} that gives each sample an error or a fraction of 1"
         names = ", ".join(_TORCHMETRICS_NAMES)
@@ -223,7 +223,7 @@ DECISIONS = ""
 """The key of the decisions beside the outputs: no output has an empty name, by which ONNX leaves one out."""
 _SOME = "some of "
 _MAX_ERROR = 0.1
-"""The largest limit of a row's mean error, whatever that of an element: that of INT8 in such networks."""
+"""The largest limit of a row's mean error, however large an element's limit is: INT8's in such networks."""
 _MAX_KEPT = 4096
 """The most elements of a row, evenly spaced, for its error; test_conversion and test_accuracy compare all."""
 
@@ -234,9 +234,9 @@ _Decide = Callable[[np.ndarray], np.ndarray]
 def unlabelled_metric(
     outputs: Arrays, tolerances: Mapping[str, Tolerance]
 ) -> tuple[Metric, Callable[[Arrays], Arrays]]:
-    """The metric without labels: agreement with the framework's decisions, or if `outputs`, those of some
-    samples, decide nothing, the mean error. And a function that keeps of a batch's outputs the decisions,
-    [rows, decisions], under the key DECISIONS, and what else the metric needs."""
+    """The metric without labels: agreement with the framework's decisions, or if `outputs`, the outputs of
+    some samples, decide nothing, the mean error; and a function that keeps of a batch's outputs the
+    decisions, [rows, decisions], under the key DECISIONS, and what else the metric needs."""
     rules = {name: rule for name, values in outputs.items() if (rule := _decided_by(values)) is not None}
     limits = {}
     for precision in _PRECISIONS:

@@ -22,8 +22,8 @@ _ASSIGNED = re.compile(rf"^{MODELS_VARIABLE}\s*[:=]".encode(), re.MULTILINE)
 
 
 def importable_files(source: Path) -> list[Path]:
-    """The Python files that may change a file's models: itself, those beside it, and in packages below. A
-    folder without such files is a namespace package only if their code has its name, as it may hold data."""
+    """The Python files that may change the models of `source`: itself, those beside it, and in packages
+    below. A folder without any, which may hold data, is a namespace package only if their code names it."""
     pending, unnamed, files, words = [source.parent], list[Path](), list[Path](), set[str]()
     while pending:
         folder = pending.pop()
@@ -37,7 +37,7 @@ def importable_files(source: Path) -> list[Path]:
             else:
                 unnamed.append(folder)
         files += modules
-        if not pending:  # what was read later may have named what came before
+        if not pending:  # a module that was read later may name a folder that came before
             pending = [folder for folder in unnamed if folder.name in words]
             unnamed = [folder for folder in unnamed if folder.name not in words]
     return files

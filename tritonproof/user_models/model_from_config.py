@@ -69,7 +69,7 @@ def is_complete(config: "ModelConfig | None") -> bool:
 
 
 def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryEntry] = ()) -> Model:
-    """The model with a configuration's settings. An ensemble's exchange is also that of `called` models."""
+    """The model with a configuration's settings; `called` models decide on an ensemble's exchange too."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
     row = sum(tensor.row_bytes for tensor in inputs)
@@ -78,7 +78,7 @@ def with_config(model: Model, config: "ModelConfig", called: Sequence[Repository
     deployment = configured_deployment(config)
     exchange: spec.Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
     parts = [config]
-    for part in parts:  # grows: a step may be an ensemble too
+    for part in parts:  # `parts` grows in the loop: a step may be an ensemble too
         steps = {step.model_name for step in part.ensemble_scheduling.step}
         parts += [inner.config for inner in called if inner.name in steps and inner.config is not None]
     # An iterative sequence is one request, which the server passes to the model again and again.
@@ -142,7 +142,7 @@ def with_labels(model: Model, options: LabelOptions) -> Model:
     limits = {} if options.floor is None else {"": correctness.Limit(options.floor, "given by --floor")}
     if not model.outputs:
         name = re.split("[@:]", options.metric)[0]
-        # Which direction is better is unknown yet: as an error it may have any threshold.
+        # Which direction is better is unknown yet: as an error, the metric may have any limit.
         return dataclasses.replace(model, metrics=(Metric(name, _unused, limits, better="lower"),))
     metric, output = metric_of(options.metric, options.floor, model.outputs)
     return dataclasses.replace(

@@ -23,8 +23,8 @@ takes a gigabyte. A text takes the memory of eight numbers."""
 def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], length: int) -> Samples:
     """Generated samples for inputs whose shapes lack the batch; variable dimensions become `length` long.
     Floating-point numbers are normally distributed. Integers are below their input's entry in `indices`, the
-    number of rows of the table that they index, and within their type's range. Those of a mask are 1; all
-    others are 0 or 1, as are BOOL, and as digits BYTES."""
+    number of rows of the table that they index, and within their type's range. Integers of
+    a mask are 1; all others are 0 or 1, as are BOOL and, in digits, BYTES."""
     sized = [
         Tensor(tensor.name, tensor.dtype, tuple(length if axis == ANY else axis for axis in tensor.shape))
         for tensor in inputs
@@ -65,7 +65,7 @@ def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> di
 
 
 _HELD_BACK = 4
-"""One sample of this many calibrates INT8 and is not evaluated, unless there is a calibration folder."""
+"""One in so many samples calibrates INT8 and is not evaluated, unless there is a calibration folder."""
 MIN_TO_SPLIT = 8
 """The fewest samples for which some are held back to calibrate."""
 

@@ -63,7 +63,7 @@ def model_of(name: str, options: OnnxOptions) -> spec.NetworkModel:
         path = _graph_in(options.file)
     network = onnx_networks.open_network(path)
     lengths = {tensor.shape[:1] for tensor in network.inputs}
-    if lengths == {(1,)}:  # a batch of one, unless it is not that of an output
+    if lengths == {(1,)}:  # a batch of one, unless an output's first axis is another
         with contextlib.suppress(BatchError):
             return _model_of(name, options, dataclasses.replace(network, batch_axis="one row"))
     batch_axis: BatchAxis = "open" if lengths == {(ANY,)} else "none"
@@ -131,7 +131,7 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
 
 
 def _tolerances(share: float | None) -> Mapping[str, Tolerance]:
-    """What replaces the formats' tolerances. With a given `share`, how many decisions must be equal stays."""
+    """The tolerances that replace the formats', by precision. A user's `share` changes no least agreement."""
     if share is None:
         return _TOLERANCES
     known = {**TOLERANCES, **_TOLERANCES}
@@ -227,7 +227,7 @@ def _synthetic_samples(network: OnnxNetwork, inputs: Sequence[Tensor]) -> Sample
     for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:
         samples = synthetic_samples(inputs, network.indices, length)
         try:
-            for index in range(MIN_SYNTHETIC):  # the few values of the first may fit by chance
+            for index in range(MIN_SYNTHETIC):  # the few values of the first sample may fit by chance
                 _run(network, samples.read([index]), "inputs that were made up for it")
             return samples
         except InputError as error:
@@ -267,7 +267,7 @@ def _computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
 
 
 def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int) -> None:
-    """Raise InputError unless outputs have `count` rows, in the shape of those of the sample `first`."""
+    """Raise InputError unless outputs have `count` rows, in the shape of the `first` sample's rows."""
     for name, values in outputs.items():
         if values.ndim == 0 or len(values) != count:
             what = f"the first axis of the output {name}, {shape_text(values.shape)}, is no batch of {count}"

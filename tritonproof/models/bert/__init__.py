@@ -56,7 +56,7 @@ def micro_questions(split: Split) -> Samples:
 
 
 def _samples(question_windows: QuestionWindows, *, labelled: bool) -> Samples:
-    """A row for each window, an item for each question."""
+    """Samples with a row for each window and an item for each question."""
     items = question_windows.items
     numbers = np.arange(len(items)) - np.searchsorted(items, items)  # of each window within its question
     return Samples(
@@ -140,8 +140,8 @@ _FULL_SIZE = NetworkModel(
     defined_in=Path(__file__),
     packages=("transformers",),
     excluded={"ts-script": "TorchScript does not compile transformers' BERT; NVIDIA published ts-trace"},
-    # A window without the answer may have two poor spans of nearly equal scores: in FP16 one of the micro
-    # model's first 64 does, 0.01 apart. The metrics test the answers themselves.
+    # A window without the answer may have two poor spans of nearly equal scores: one of the micro model's
+    # first 64 windows has two that are 0.01 apart in FP16. The metrics test the answers themselves.
     tolerances={
         "fp16": Tolerance(2e-2, 0.96, "FP16 holds 11 bits; two windows of 64; measured 0.005 and one window")
     },
