@@ -5,7 +5,7 @@ import pytest
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, NotAvailableError, SpeedError
 from tritonproof.reports.correctness_text import gate_text
-from tritonproof.reports.tables.baseline import footprint_changes, footprint_failures
+from tritonproof.reports.speed_text import footprint_changes, footprint_failures
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.comparing import compare_with_baseline
 from tritonproof.run.proving import reproduce

@@ -25,10 +25,12 @@ OF_EARLIER_BUILD = in_turns("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
 REDEPLOYED = structs.replace(ONNX, deployment=structs.replace(ONNX.deployment, instances=2))
 OTHER_TRANSPORT = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, shared_memory="cuda"))
 OTHER_SERVER = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, triton="2.61.0"))
-
+PYTORCH = structs.replace(sample_records.SERVING, backend="pytorch", versions={"torch": "2.12.0"})
+TF32, EQUAL = structs.replace(FAST.deployment, tf32=True), structs.replace(FAST.machine, gpu_uuids=("GPU-9",))
+COMPARABLE = structs.replace(FAST, serving=PYTORCH, deployment=TF32, machine=EQUAL, build=REBUILT.build)
 
 RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]]] = {
-    "by intervals": ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
+    "by intervals": ((SLOW, ONNX, COMPARABLE, AS_FAST), (COMPARABLE, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
     "by model": ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
     "by number of GPUs": ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
     "without turns": ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
@@ -55,8 +57,7 @@ def test_formats_rank_by_disjoint_intervals(
     assert [derived.ranks(seen).get(record.name) for record in order] == list(ranks)
 
 
-POINT = sample_records.measured("offline", 8, 1000.0)
-"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
+POINT = sample_records.measured("offline", 8, 1000.0)  # at a price of 3.6 per hour, a million cost 1
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
@@ -84,7 +85,6 @@ def test_cost_is_per_correct_inference(record: Record, cost: float | None, share
 
 
 def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
-    closed = sample_records.measured("online", 16, 1000.0)
-    at_rate = sample_records.at_rate(1200.0, 1200.0)
-    assert derived.fastest_point(publishable(sample_records.record(points=(at_rate, closed)))) == closed
+    at_rate = sample_records.at_rate(9200.0, 9200.0)
+    assert derived.fastest_point(publishable(sample_records.record(points=(at_rate, BEST)))) == BEST
     assert derived.fastest_point(publishable(sample_records.record(points=(at_rate,)))) == at_rate

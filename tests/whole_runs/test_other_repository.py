@@ -11,7 +11,7 @@ from tests.helpers import Collect, present
 from tests.serve.programs import serve_everybody
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.reports.tables.baseline import footprint_failures
+from tritonproof.reports.speed_text import footprint_failures
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 

@@ -10,7 +10,7 @@ from tests.helpers import present
 from tests.serve.programs import installed_triton, serve_everybody
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
-from tritonproof.reports.tables.baseline import footprint_failures
+from tritonproof.reports.speed_text import footprint_failures
 from tritonproof.serve.loading import load_folder
 from tritonproof.serve.server_spec import ServerSetup, ServerSpec
 

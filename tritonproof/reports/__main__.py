@@ -1,5 +1,5 @@
-"""The command line `tritonproof report COMMAND`. A command is a function that returns the exit status and
-imports what only this command needs; its docstring is its help, and `_parser` has its options."""
+"""The command line `tritonproof report COMMAND`. A command is a function with its help as docstring: it adds
+its arguments to its parser, imports what only it needs, and returns the exit status."""
 
 import argparse
 import contextlib
@@ -32,19 +32,22 @@ from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block, Heading
 
+_Parse = Callable[[], argparse.Namespace]  # parses the line when a command has added its arguments
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status: 0; 1 if `readme --check` found a difference; 4 if an input
     cannot be used or an output not written; 10 or 12 if `compare` or `trend` failed by --fail-on."""
+    words = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
+    called = parser.parse_args(words[:1])
+    if called.command is None:
         parser.print_help()
         return 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ± or µ still gets its tables
     try:
-        status: int = options.run(options)
+        status: int = called.run(called.parser, lambda: parser.parse_args(words))
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -59,6 +62,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = str(error)
     print(f"error: {visible(reason)}", file=sys.stderr)
     return commands.EXIT_INPUT
+
+
+def _percent(text: str) -> float:
+    """A fraction from 0 to below 1, given in percent."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
+            return value / 100
+    raise argparse.ArgumentTypeError(f"'{excerpt(text)}' is not a percentage from 0 to below 100")
+
+
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "--results": {
+        "type": path_argument,
+        "default": Path("reports/results"),
+        "metavar": "DIR",
+        "help": "the folder of the records (default: %(default)s)",
+    },
+    "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
+    "--theme": {
+        "choices": (*plots.THEMES, "both"),
+        "help": "for pages with a light or a dark background (default: both)",
+    },
+    "--format": {
+        "choices": (*RENDERINGS, "terminal"),
+        "default": "terminal" if sys.stdout.isatty() else "markdown",
+        "help": "the form of the output; csv holds the tables alone, with their figures as numbers "
+        "(default: terminal if standard output is one, else markdown)",
+    },
+}
+"""The options that several commands share, each with its arguments for `add_argument`."""
+
+
+def _add_shared(parser: Parser, flags: str) -> Callable[..., object]:
+    """Add these options of _SHARED. Returns the function that adds a command's own."""
+    for flag in flags.split():
+        parser.add_argument(flag, **_SHARED[flag])
+    return parser.add_argument
 
 
 def _chosen_records(options: argparse.Namespace) -> dict[Path, Publishable]:
@@ -78,8 +118,10 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
     return (options.theme,) if options.theme in plots.THEMES else plots.THEMES
 
 
-def _tables(options: argparse.Namespace) -> int:
+def _tables(parser: Parser, parse: _Parse) -> int:
     """Print a summary of all cases, then the tables of each case, grouped by target."""
+    _add_shared(parser, "--results -k --format")
+    options = parse()
     records = [*_chosen_records(options).values()]
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, of_target in grouped(records, lambda record: record.case.target).items():
@@ -90,9 +132,13 @@ def _tables(options: argparse.Namespace) -> int:
     return 0
 
 
-def _html(options: argparse.Namespace) -> int:
+def _html(parser: Parser, parse: _Parse) -> int:
     """Write all records as one HTML page. It needs no network and no other file: which configuration to
     deploy, all cases to filter and sort, and the tables, worst samples and machine of each."""
+    option = _add_shared(parser, "--results -k")
+    note = "the file to write (default: %(default)s)"
+    option("--output", type=path_argument, default=Path("report.html"), metavar="FILE", help=note)
+    options = parse()
     from tritonproof.reports.page import page, section_of
 
     content = page([section_of(record, path) for path, record in _chosen_records(options).items()]).encode()
@@ -101,8 +147,13 @@ def _html(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plots(options: argparse.Namespace) -> int:
+def _plots(parser: Parser, parse: _Parse) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
+    option = _add_shared(parser, "--results -k --theme")
+    note = "the folder for the pictures (default: %(default)s)"
+    option("--output", type=path_argument, default=Path(readme.PLOTS), metavar="DIR", help=note)
+    option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
+    options = parse()
     records = [*_chosen_records(options).values()]
     groups = {record.name: [record] for record in records}
     if len(records) > 1:
@@ -118,16 +169,21 @@ def _plots(options: argparse.Namespace) -> int:
     return 0
 
 
-def _csv(options: argparse.Namespace) -> int:
+def _csv(parser: Parser, parse: _Parse) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    print(csv_text(export.data_frame([*_chosen_records(options).values()])), end="")
+    _add_shared(parser, "--results -k")
+    print(csv_text(export.data_frame([*_chosen_records(parse()).values()])), end="")
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(parser: Parser, parse: _Parse) -> int:
     """Print the records as JSON for a service that tracks benchmarks: for Bencher's adapter `json`, or for
     github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter`
     (p99 latency, errors). A case that has not passed has no speed, and is named on standard error."""
+    option = _add_shared(parser, "--results -k")
+    note = f"what reads it: {' or '.join(export.FORMATS)}"
+    option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
+    options = parse()
     records = [*_chosen_records(options).values()]
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
@@ -141,8 +197,20 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
             print(visible(f"{record.name}: {record.why_no_speed}"), file=sys.stderr)
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(parser: Parser, parse: _Parse) -> int:
     """Print what changed from BEFORE to AFTER: setup, accuracy by sample, speed as a ratio with interval."""
+    option = _add_shared(parser, "-k --format")
+    option("before", type=path_argument, metavar="BEFORE", help="a folder of records, or the file of one")
+    option("after", type=path_argument, metavar="AFTER", help="what is compared with BEFORE")
+    note = (
+        "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
+        "is shown to be worse or a case no longer passes, and with 4 if the machines differ, or a case, a "
+        "load point whose test failed, or a fallen or missing score cannot be compared"
+    )
+    option("--fail-on", choices=("worse",), help=note)
+    note = "how much slower a point may be before it counts as slower (default: 0)"
+    option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
+    options = parse()
     from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
     from tritonproof.reports.tables.changes import comparison_blocks
 
@@ -152,10 +220,26 @@ def _compare(options: argparse.Namespace) -> int:
     return exit_status(cases, f"{options.before} and {options.after}") if options.fail_on else 0
 
 
-def _trend(options: argparse.Namespace) -> int:
+def _trend(parser: Parser, parse: _Parse) -> int:
     """Show how the figures changed over time, and between which commits. The table has the throughput, p99
     latency, served / in process ratio and accuracy of every case, separately for each machine, with the
     lasting changes (level shifts) that were found."""
+    option = _add_shared(parser, "--results -k --theme")
+    note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
+    option("--history", type=path_argument, metavar="DIR", help=note)
+    note = "first add the measurements of records or histories of other machines or CI jobs, each once"
+    option("--add", type=path_argument, nargs="+", default=[], metavar="FOLDER", help=note)
+    note = "also draw the history, as DIR/trend-{light,dark}.svg"
+    option("--output", type=path_argument, metavar="DIR", help=note)
+    note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
+    option("--join-hosts", action="store_true", help=note)
+    note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
+    option("--fail-on", choices=("shift",), help=note)
+    note = "in how many of a series' latest runs --fail-on looks for a shift (default: 50)"
+    option("--within", type=count_argument, metavar="N", help=note)
+    note = "--fail-on ignores the shifts up to this commit, which have been accepted"
+    option("--known", metavar="COMMIT", help=note)
+    options = parse()
     from tritonproof.reports import trend
 
     history_folder = options.history or paths.history_folder(options.results)
@@ -204,9 +288,17 @@ def _add_to_history(folder: Path, sources: Sequence[Path]) -> None:
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 
-def _merge(options: argparse.Namespace) -> int:
+def _merge(parser: Parser, parse: _Parse) -> int:
     """Put the records of several machines or CI jobs into a new folder, with the files that belong to them.
     Nothing is written if two are of the same case, or a target's are of different machines."""
+    option = parser.add_argument
+    note = "folders of records, or single record files"
+    option("records", type=path_argument, nargs="+", metavar="RECORDS", help=note)
+    note = "the folder to write, which has to be new or empty"
+    option("--output", type=path_argument, required=True, metavar="DIR", help=note)
+    note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"
+    option("--anonymous", action="store_true", help=note)
+    options = parse()
     from tritonproof.reports.merge import merge
 
     number = merge(options.records, options.output, anonymous=options.anonymous)
@@ -214,9 +306,11 @@ def _merge(options: argparse.Namespace) -> int:
     return 0
 
 
-def _published(options: argparse.Namespace) -> int:
+def _published(parser: Parser, parse: _Parse) -> int:
     """Compare the records with the figures that NVIDIA published of the same model, format, accelerator,
     precision and load points, on a case's own GPU if there are any, else on all; names what differs."""
+    _add_shared(parser, "--results -k --format")
+    options = parse()
     from tritonproof.reports.tables.nvidia_readmes import nvidia_blocks
 
     records = [*_chosen_records(options).values()]
@@ -226,8 +320,20 @@ def _published(options: argparse.Namespace) -> int:
     return 0
 
 
-def _readme(options: argparse.Namespace) -> int:
+def _readme(parser: Parser, parse: _Parse) -> int:
     """Write tables and plots between the markers of a markdown file, without hosts' names and GPUs' ids."""
+    parser.epilog = (
+        "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
+        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nPictures are written where the "
+        "region's picture is, or else to 'plots' beside FILE."
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    option = _add_shared(parser, "--results")
+    note = "the markdown file (default: %(default)s)"
+    option("file", nargs="?", type=path_argument, default=Path("README.md"), metavar="FILE", help=note)
+    note = "write nothing, show what differs, and exit with status 1 if anything does"
+    option("--check", action="store_true", help=note)
+    options = parse()
     file: Path = options.file
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()
@@ -261,121 +367,20 @@ def _readme(options: argparse.Namespace) -> int:
     return 0
 
 
-def _percent(text: str) -> float:
-    """A fraction from 0 to below 1, given in percent."""
-    with contextlib.suppress(ValueError):
-        if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
-            return value / 100
-    raise argparse.ArgumentTypeError(f"'{excerpt(text)}' is not a percentage from 0 to below 100")
-
-
-_SHARED: Mapping[str, Mapping[str, Any]] = {
-    "--results": {
-        "type": path_argument,
-        "default": Path("reports/results"),
-        "metavar": "DIR",
-        "help": "the folder of the records (default: %(default)s)",
-    },
-    "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
-    "--theme": {
-        "choices": (*plots.THEMES, "both"),
-        "help": "for pages with a light or a dark background (default: both)",
-    },
-    "--format": {
-        "choices": (*RENDERINGS, "terminal"),
-        "default": "terminal" if sys.stdout.isatty() else "markdown",
-        "help": "the form of the output; csv holds the tables alone, with their figures as numbers "
-        "(default: terminal if standard output is one, else markdown)",
-    },
-}
-"""The options that several commands share, each with its arguments for `add_argument`."""
-
-
 def _parser() -> Parser:
+    """The parser that finds the command; the command's own has no arguments yet."""
     parser = Parser(
         prog=commands.tool_command("report"),
         description="Turn the records of measured cases into tables, plots and pages.",
         epilog=f"Records come from the benchmarks: {commands.benchmarks_command()}",
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
-
-    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
-        """Add a command with its function's name and docstring, whose first sentence is its line in the list
-        of commands. Returns the function that adds options of its own."""
+    for run in (_tables, _html, _plots, _csv, _export, _compare, _trend, _merge, _published, _readme):
         name, about = run.__name__.removeprefix("_"), inspect.getdoc(run) or ""
         first_sentence = " ".join(about.split()).partition(". ")[0].removesuffix(".")
         summary_line = first_sentence[:1].lower() + first_sentence[1:]
-        command = subparsers.add_parser(name, help=summary_line, description=about, **texts)
-        for flag in shared.split():
-            command.add_argument(flag, **_SHARED[flag])
-        command.set_defaults(run=run)
-        return command.add_argument
-
-    add(_tables, "--results -k --format")
-
-    option = add(_html, "--results -k")
-    note = "the file to write (default: %(default)s)"
-    option("--output", type=path_argument, default=Path("report.html"), metavar="FILE", help=note)
-
-    option = add(_plots, "--results -k --theme")
-    note = "the folder for the pictures (default: %(default)s)"
-    option("--output", type=path_argument, default=Path(readme.PLOTS), metavar="DIR", help=note)
-    option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
-
-    add(_csv, "--results -k")
-
-    option = add(_export, "--results -k")
-    note = f"what reads it: {' or '.join(export.FORMATS)}"
-    option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
-
-    option = add(_compare, "-k --format")
-    option("before", type=path_argument, metavar="BEFORE", help="a folder of records, or the file of one")
-    option("after", type=path_argument, metavar="AFTER", help="what is compared with BEFORE")
-    note = (
-        "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
-        "is shown to be worse or a case no longer passes, and with 4 if the machines differ, or a case, a "
-        "load point whose test failed, or a fallen or missing score cannot be compared"
-    )
-    option("--fail-on", choices=("worse",), help=note)
-    note = "how much slower a point may be before it counts as slower (default: 0)"
-    option("--allow-slowdown", type=_percent, default=0.0, metavar="PERCENT", help=note)
-
-    option = add(_trend, "--results -k --theme")
-    note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
-    option("--history", type=path_argument, metavar="DIR", help=note)
-    note = "first add the measurements of records or histories of other machines or CI jobs, each once"
-    option("--add", type=path_argument, nargs="+", default=[], metavar="FOLDER", help=note)
-    note = "also draw the history, as DIR/trend-{light,dark}.svg"
-    option("--output", type=path_argument, metavar="DIR", help=note)
-    note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
-    option("--join-hosts", action="store_true", help=note)
-    note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
-    option("--fail-on", choices=("shift",), help=note)
-    note = "in how many of a series' latest runs --fail-on looks for a shift (default: 50)"
-    option("--within", type=count_argument, metavar="N", help=note)
-    note = "--fail-on ignores the shifts up to this commit, which have been accepted"
-    option("--known", metavar="COMMIT", help=note)
-
-    option = add(_merge, "")
-    note = "folders of records, or single record files"
-    option("records", type=path_argument, nargs="+", metavar="RECORDS", help=note)
-    note = "the folder to write, which has to be new or empty"
-    option("--output", type=path_argument, required=True, metavar="DIR", help=note)
-    note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"
-    option("--anonymous", action="store_true", help=note)
-
-    add(_published, "--results -k --format")
-
-    epilog = (
-        "A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
-        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nPictures are written where the "
-        "region's picture is, or else to 'plots' beside FILE."
-    )
-    option = add(_readme, "--results", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
-    note = "the markdown file (default: %(default)s)"
-    option("file", nargs="?", type=path_argument, default=Path("README.md"), metavar="FILE", help=note)
-    note = "write nothing, show what differs, and exit with status 1 if anything does"
-    option("--check", action="store_true", help=note)
+        command = subparsers.add_parser(name, help=summary_line, description=about)
+        command.set_defaults(run=run, parser=command)
     return parser
 
 

@@ -4,10 +4,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from tritonproof import ratios
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, no_case
@@ -15,7 +14,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.record import Record, correctness, fields, record_files, sample_files, speed
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.reports.correctness_text import unmeasured_text
-from tritonproof.reports.phrases import first_of, setting_text
+from tritonproof.reports.phrases import first_of, setup_facts
 from tritonproof.reports.publishable import Publishable, publishable
 
 
@@ -174,7 +173,7 @@ def _case_change(
 
 def setting_changes(before: Record, after: Record) -> list[SettingChange]:
     """The settings of machine, server, deployment and build that are not the same."""
-    old, new = _setup(before), _setup(after)
+    old, new = setup_facts(before), setup_facts(after)
     return [
         SettingChange(name, old.get(name, "none"), new.get(name, "none"))
         for name in dict.fromkeys([*old, *new])
@@ -187,28 +186,7 @@ def machine_changes(cases: Sequence[CaseChange]) -> list[SettingChange]:
     driver and which of equal GPUs it is, as users compare speeds of these on purpose."""
     on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
     setup = dict.fromkeys(setting for case in cases for setting in case.setup)
-    of_machine = (setting for setting in setup if setting.name.startswith("machine."))
-    return [setting for setting in of_machine if setting.name not in on_purpose]
-
-
-def _setup(record: Record) -> Mapping[str, str]:
-    machine = structs.asdict(record.machine)
-    serving = structs.asdict(record.serving) if record.serving else {}
-    build = {name: getattr(record.build, name) for name in ("weights_source", "format", "library")}
-    parts: dict[str, Mapping[str, Any]] = {
-        "case": structs.asdict(record.case),
-        "versions": machine.pop("versions"),
-        "machine": machine,
-        "serving.versions": serving.pop("versions", {}),
-        "serving": serving,
-        "deployment": structs.asdict(record.deployment),
-        "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
-    }
-    return {
-        f"{part}.{name}": setting_text(value)
-        for part, values in parts.items()
-        for name, value in values.items()
-    }
+    return [one for one in setup if one.name.startswith("machine.") and one.name not in on_purpose]
 
 
 def _point_change(before: speed.PointResult, after: speed.PointResult) -> PointChange:

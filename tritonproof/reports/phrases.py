@@ -1,10 +1,12 @@
 """Words that all outputs share: names of load points, devices, formats, times, origins; counts, sentences."""
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from string import ascii_lowercase
 from typing import Any, TypeVar
+
+from msgspec import structs
 
 from tritonproof.record import Record, speed
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
@@ -87,6 +89,24 @@ def setting_text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if isinstance(value, int | str) else " ".join(map(str, value or ())) or "none"
+
+
+def setup_facts(record: Record) -> Mapping[str, str]:
+    """The settings of case, machine, server, deployment and build by their names: `versions.torch`."""
+    machine = structs.asdict(record.machine)
+    serving = structs.asdict(record.serving) if record.serving else {}
+    build = {name: getattr(record.build, name) for name in ("weights_source", "format", "library")}
+    parts: dict[str, Mapping[str, Any]] = {
+        "case": structs.asdict(record.case),
+        "versions": machine.pop("versions"),
+        "machine": machine,
+        "serving.versions": serving.pop("versions", {}),
+        "serving": serving,
+        "deployment": structs.asdict(record.deployment),
+        "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
+    }
+    named = ((f"{part}.{name}", value) for part, values in parts.items() for name, value in values.items())
+    return {name: setting_text(value) for name, value in named}
 
 
 def counted(number: int, noun: str) -> str:

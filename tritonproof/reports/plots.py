@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Content = TypeVar("Content", covariant=True)
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 DRAWING = 6
@@ -195,17 +196,17 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
-class View(NamedTuple):
-    """A picture of records, for `report plot` or a README."""
+@dataclass(frozen=True)
+class View(Generic[Content]):
+    """What `report plots` or a README can show of records."""
 
     shows: str
     of: Literal["one", "any", "several"]
     """The number of cases it shows; `several` works for one, too, but is not offered then."""
-    make: Callable[[Sequence[Publishable]], Any]
-    """The chart; of the views of a README, also the blocks of a table or a sentence."""
+    make: Callable[[Sequence[Publishable]], Content]
 
 
-PLOTS: Mapping[str, View] = {
+PLOTS: Mapping[str, View[Chart]] = {
     "accuracy-ledger": View("accuracy after each stage beside its limit", "any", accuracy_chart),
     "best-throughput": View("the best throughput of each case", "several", best_throughput),
     "throughput-latency": View("latency over throughput, online, with the budget", "one", throughput_latency),
@@ -229,8 +230,7 @@ def _chart(
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = records[0].name if len(records) == 1 else f"{len(records)} cases"
-    servings = (record.serving for record in records if record.serving)
-    tritons = dict.fromkeys(phrases.server_name(serving.triton) for serving in servings)
+    tritons = dict.fromkeys(phrases.server_name(each.serving.triton) for each in records if each.serving)
     days = phrases.days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
     caption = " · ".join([*dict.fromkeys(map(phrases.device_text, records)), *tritons, *measured])
@@ -311,8 +311,7 @@ def _figure(shown: Chart) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    small_texts = (visible(text) for text in (*shown.notes, shown.caption))
-    below = [line for text in small_texts for line in textwrap.wrap(text, width=150)]
+    below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), 150)]
     panels = shown.panels
     rows = [] if isinstance(panels, Curve) else [len(panel.rows) for panel in panels]
     heights = [_AROUND_ROWS_IN + _ROW_IN * number for number in rows] or [_CURVE_IN]

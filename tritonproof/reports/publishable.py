@@ -7,11 +7,11 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import structs
 
-from tritonproof.record import Record, record_files, speed
+from tritonproof.record import Record, speed
 from tritonproof.record.fields import SPEED, Estimate, Ratio, Struct
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from tritonproof.reports import correctness_text
-from tritonproof.reports.phrases import full_point_text
+from tritonproof.reports.phrases import full_point_text, setup_facts
 
 _EMPTY: Mapping[type, Any] = {
     **{kind: kind(float("nan"), float("nan"), float("nan")) for kind in (Estimate, Ratio)},
@@ -69,13 +69,13 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     return shown
 
 
-def comparable_setup(record: Record) -> tuple[Any, ...]:
-    """What records that are ranked share: machine (equal GPUs count as one), server, transport, settings. The
-    backend and its libraries are the format's, and TF32 is the precision's."""
-    serving = structs.asdict(record.serving) if record.serving else {}
-    server = tuple(value for name, value in serving.items() if name not in ("backend", "versions"))
-    machine = record_files.machine_digest(record_files.without_names(record.machine))
-    return machine, server, structs.replace(record.deployment, tf32=None)
+_NOT_SHARED = ("case", "build", "machine.gpu_uuids", "serving.backend", "serving.versions", "deployment.tf32")
+"""What ranked records may differ in: the backend and its libraries are the format's, TF32 the precision's."""
+
+
+def comparable_setup(record: Record) -> frozenset[tuple[str, str]]:
+    """What ranked records share: machine (equal GPUs count as one), server, transport, settings."""
+    return frozenset(fact for fact in setup_facts(record).items() if not fact[0].startswith(_NOT_SHARED))
 
 
 def _without_speed(part: Any) -> Any:

@@ -26,7 +26,7 @@ def _points(scenario: str) -> Callable[[Sequence[Publishable]], Sequence[Block]]
     return lambda records: [points_table(records[0], scenario)]
 
 
-KINDS: Mapping[str, View] = {
+KINDS: Mapping[str, View[plots.Chart | Sequence[Block]]] = {
     "machine": View("what the records were measured on", "several", machine_blocks),
     "summary": View("a row per case: is it right, and how fast at its best", "several", summary),
     "case": View("all of a case, under headings", "one", lambda records: case_section(records[0])),

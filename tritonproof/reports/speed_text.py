@@ -1,10 +1,10 @@
-"""Sentences on speed: a load point's comparison, budget, bound and marks; speed compared with other formats,
-with the same artifact in process and with the machine's peak; and the result of a search."""
+"""Sentences on speed: a load point's comparison, budget, bound and marks; the footprint; speed compared with
+other formats, with the same artifact in process and with the machine's peak; and the result of a search."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from tritonproof.ratios import FALSE_ALARM_RATE
+from tritonproof.ratios import FALSE_ALARM_RATE, FAR_MORE, MAX_LOADINGS, loading_is_slower
 from tritonproof.record import Record, fields, quantities, speed
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
 from tritonproof.reports.derived import fraction_of_peak
@@ -57,6 +57,32 @@ def speed_failures(result: speed.PointResult) -> list[str]:
         missed = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
         failures.append(f"{budget.percentile} {latency} {missed}")
     return failures
+
+
+_MIN_BYTES = 64 * 2.0**20
+"""The difference of memory that means nothing: what glibc's malloc may keep for each thread."""
+
+
+def footprint_changes(comparison: speed.BaselineComparison) -> Iterator[tuple[str, bool]]:
+    """A text on start-up and on memory beside the baseline's, and whether it is far more."""
+    current, baseline = comparison.current, comparison.baseline
+    if current.fastest_loading_s is not None and baseline.fastest_loading_s is not None:
+        is_slower = loading_is_slower(current.loadings_s, baseline.loadings_s)
+        is_far_more = len(current.loadings_s) >= MAX_LOADINGS and is_slower
+        ready, there = map(quantities.DURATION.text, (current.fastest_loading_s, baseline.fastest_loading_s))
+        yield f"ready in {ready}, the baseline in {there}", is_far_more
+    gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
+    sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
+    for label, (used, baseline_used) in sizes.items():
+        if used is not None and baseline_used is not None:
+            is_far_more = used > max(FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
+            size, there = map(quantities.MEMORY.text, (used, baseline_used))
+            yield f"{size} of {label}, the baseline {there}", is_far_more
+
+
+def footprint_failures(comparison: speed.BaselineComparison) -> list[str]:
+    """The texts on footprints that are far above the baseline's."""
+    return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 def mark_codes(marks: Sequence[speed.Mark]) -> str:

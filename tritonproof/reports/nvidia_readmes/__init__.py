@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.record import Record, fields
+from tritonproof.record import Record, fields, setup
+from tritonproof.record.quantities import SCORE
 from tritonproof.record.speed import COMPONENTS, LoadPoint, PointResult
-from tritonproof.reports import phrases
+from tritonproof.reports import correctness_text, phrases
 
 FOLDER = Path(__file__).parent
 _INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")
@@ -77,6 +78,47 @@ def nvidia_names(model: str, scenario: str) -> Mapping[str, tuple[str, ...]]:
 def nvidia_column(name: str) -> str:
     """The name of the column printed as `name`; KeyError if there is none."""
     return _PRINTED[name.lower().removesuffix("(ms)").strip()]
+
+
+def nvidia_settings(record: Record, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The names and values of those settings in `names`, which `nvidia_names` gives, that apply to the case.
+    A value leaves out what another of them says. Add a line here for a new name."""
+    case, build, deployment = record.case, record.build, record.deployment
+    listed = {name.lower() for name in names}
+    joins_requests = scenario == "online" or case.from_repository
+    is_tf_trt = case.format == "tf-trt"
+    is_bound = is_tf_trt and "model binding" in listed
+    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
+    saved = "TorchScript" if variant and "conversion variant" in listed else build.format
+    is_in_python = record.serving is not None and record.serving.backend == "python"
+    shape = next(iter(build.inputs.values()), ())
+    score = record.main_score
+    graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
+    values = {
+        "gpu": phrases.device_text(record),
+        "backend": ("TensorFlow" if is_bound else build.library)
+        + (", in Triton's Python backend" if is_in_python else ""),
+        "backend accelerator": phrases.backend_accelerator(record),
+        "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
+        "precision": case.precision.upper(),
+        "model binding": "TF-TRT" if is_tf_trt else "",
+        "model format": "TensorFlow SavedModel" if is_bound else saved,
+        "conversion variant": variant,
+        "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
+        "max batch size": str(deployment.max_batch_size),
+        "max seq length": phrases.sequence_length(record),
+        "number of model instances": str(deployment.instances),
+        "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness_text.missing_score(record),
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if joins_requests else "-",
+        "triton preferred batch sizes": sizes if joins_requests else "-",
+    }
+    of_target = {"cpu": "CPU", setup.REMOTE: "Hardware"}
+    own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
+    if case.model.endswith("-micro"):
+        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
+    return [(own_names.get(name, name), value) for name in names if (value := values[name.lower()])]
 
 
 # Accelerators that the format implies: NVIDIA lists them beside it, and the name of a case leaves them out.

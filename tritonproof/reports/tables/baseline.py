@@ -1,16 +1,16 @@
 """Is an upgrade safe? Each model beside the one that it is to replace, or itself on another Triton."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tritonproof.ratios import FAR_MORE, MAX_LOADINGS, loading_is_slower
 from tritonproof.record import correctness, fields
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.speed import BaselineComparison, ServedSide, SpeedComparison
 from tritonproof.reports.correctness_text import difference_text, failed_steps
 from tritonproof.reports.phrases import counted, first_of
 from tritonproof.reports.publishable import Publishable
+from tritonproof.reports.speed_text import footprint_changes, footprint_failures
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.rendering import code
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
@@ -42,31 +42,6 @@ def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
 
 def _run_id(result: Any) -> str | None:
     return result.origin.run if result.origin else None
-
-
-_MIN_BYTES = 64 * 2.0**20
-"""The difference of memory that means nothing: what glibc's malloc may keep for each thread."""
-
-
-def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, bool]]:
-    """A text on start-up and on memory beside the baseline's, and whether it is far more."""
-    current, baseline = comparison.current, comparison.baseline
-    if current.fastest_loading_s is not None and baseline.fastest_loading_s is not None:
-        is_slower = loading_is_slower(current.loadings_s, baseline.loadings_s)
-        is_far_more = len(current.loadings_s) >= MAX_LOADINGS and is_slower
-        ready, there = map(DURATION.text, (current.fastest_loading_s, baseline.fastest_loading_s))
-        yield f"ready in {ready}, the baseline in {there}", is_far_more
-    gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
-    sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
-    for label, (used, baseline_used) in sizes.items():
-        if used is not None and baseline_used is not None:
-            is_far_more = used > max(FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
-            yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
-
-
-def footprint_failures(comparison: BaselineComparison) -> list[str]:
-    """The texts on footprints that are far above the baseline's."""
-    return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 def baseline_verdict(model: ComparedModel) -> tuple[fields.Verdict, str]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tritonproof.record import correctness, setup
-from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
+from tritonproof.record import correctness
+from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR
 from tritonproof.reports import correctness_text, phrases
-from tritonproof.reports.nvidia_readmes import nvidia_names
+from tritonproof.reports.nvidia_readmes import nvidia_names, nvidia_settings
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
@@ -95,7 +95,7 @@ def parameters_table(record: Publishable, scenario: str) -> Table:
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
         batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
         names += tuple(name for name in batcher if name not in names)
-    return table(_PARAMETERS, _settings(record, scenario, names))
+    return table(_PARAMETERS, nvidia_settings(record, scenario, names))
 
 
 def configuration_list(record: Publishable, scenario: str) -> Bullets:
@@ -116,7 +116,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{record.name}`"),
-        *(_settings(record, scenario, nvidia["configuration"]) if nvidia["parameters"] else ()),
+        *(nvidia_settings(record, scenario, nvidia["configuration"]) if nvidia["parameters"] else ()),
         ("Options", ", ".join(name for name, on in options if on)),
         ("Served by", served_by),
         ("Start", _start(record, scenario)),
@@ -126,47 +126,6 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Measured", "; ".join(filter(None, measured))),
     ]
     return Bullets([Formatted(f"{name}: {markdown_text(value)}") for name, value in lines if value])
-
-
-def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The names and values of those settings in `names`, which are as in `reports/nvidia_readmes/names`, that
-    apply to the case. A value leaves out what another of them says. Add a line here for a new name."""
-    case, build, deployment = record.case, record.build, record.deployment
-    listed = {name.lower() for name in names}
-    joins_requests = scenario == "online" or case.from_repository
-    is_tf_trt = case.format == "tf-trt"
-    is_bound = is_tf_trt and "model binding" in listed
-    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
-    saved = "TorchScript" if variant and "conversion variant" in listed else build.format
-    is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape = next(iter(build.inputs.values()), ())
-    score = record.main_score
-    graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
-    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
-    values = {
-        "gpu": phrases.device_text(record),
-        "backend": ("TensorFlow" if is_bound else build.library)
-        + (", in Triton's Python backend" if is_in_python else ""),
-        "backend accelerator": phrases.backend_accelerator(record),
-        "accelerator precision": case.precision.upper() if case.accelerator == "trt" else "-",
-        "precision": case.precision.upper(),
-        "model binding": "TF-TRT" if is_tf_trt else "",
-        "model format": "TensorFlow SavedModel" if is_bound else saved,
-        "conversion variant": variant,
-        "image resolution": "x".join(map(str, shape)) if len(shape) > 1 else "-",
-        "max batch size": str(deployment.max_batch_size),
-        "max seq length": phrases.sequence_length(record),
-        "number of model instances": str(deployment.instances),
-        "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
-        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness_text.missing_score(record),
-        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if joins_requests else "-",
-        "triton preferred batch sizes": sizes if joins_requests else "-",
-    }
-    of_target = {"cpu": "CPU", setup.REMOTE: "Hardware"}
-    own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
-    if case.model.endswith("-micro"):
-        own_names["SQuAD v1.1 F1 Score"] = "F1 Score"  # on data of its own
-    return [(own_names.get(name, name), value) for name in names if (value := values[name.lower()])]
 
 
 def _start(record: Publishable, scenario: str) -> str:
