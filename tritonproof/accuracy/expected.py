@@ -65,7 +65,7 @@ class ExpectedGroup:
             name: (score_name, axis)
             for name in self.discrete_outputs
             for score_name in self.spreads
-            if (axis := _class_axis(self.outputs[name], self.outputs[score_name])) is not None
+            if (axis := _axis_of_largest(self.outputs[name], self.outputs[score_name])) is not None
         }
 
     def tells_apart(self, rounding: float) -> bool:
@@ -89,7 +89,7 @@ def scores_of(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
     return np.where(indices == known, np.take_along_axis(scores, known, axis), np.nan)
 
 
-def _class_axis(classes: np.ndarray, scores: np.ndarray) -> int | None:
+def _axis_of_largest(classes: np.ndarray, scores: np.ndarray) -> int | None:
     """The axis of `scores` along which `classes`, [rows, ...] both, are the indices of the largest: one of a
     row, several of it in their order, or one of each place, as in a mask. None if there is no such axis."""
     if classes.dtype.kind not in "iu" or not classes.size:
