@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base.paths import SUITE
-from tritonproof.safe_io.files import read_toml
 
 if TYPE_CHECKING:
     import pytest
@@ -43,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_USAGE, end="")
         return 0
     if command == "--version":
+        from tritonproof.safe_io.files import read_toml  # needs packages, which `new` does without
+
         # The suite's own file: a checkout need not be installed.
         print(read_toml(SUITE / "pyproject.toml", "pyproject.toml", "")["project"]["version"])
         return 0

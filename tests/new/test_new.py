@@ -30,13 +30,9 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
 
 
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from tritonproof.new import main; "
-        "sys.exit(main(sys.argv[2:]))"
-    )
-    command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), "mine", "--to", str(tmp_path / "mine.py")]
+    command = [sys.executable, "-S", "-m", "tritonproof", "new", "mine", "--to", str(tmp_path / "mine.py")]
 
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
 
     assert result.returncode == 0, result.stderr
     assert str(tmp_path / "mine.py") in result.stdout, "and says how to prove it"
