@@ -1,5 +1,5 @@
-"""Ratios of speeds with intervals, and tests whether one is slower, from passes in pairs or at two times, and
-whether a start-up is, from loadings in turns."""
+"""Ratios of speeds with intervals, and tests whether one side is slower, from passes measured in pairs or at
+two times; and a test whether start-up is slower, from loadings in turns."""
 
 import functools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MIN_PASSES = 2
 """The fewest passes on each side of an unpaired ratio: a single pass shows no variation."""
 MAX_LOADINGS = 5
 """How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
-is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
+is: equal servers show this by chance once in 252 times, and slower by a quarter far less often."""
 FAR_MORE = 1.25
 """Start-up or memory of at least this multiple of the baseline's counts as far more."""
 _MIN_LOADING_S = 0.1
@@ -26,7 +26,7 @@ _MIN_LOADING_S = 0.1
 
 
 def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, *, at_rate: bool) -> float:
-    """The throughput; `at_rate`, where a server keeps to the rate, the inverse of the mean latency."""
+    """The throughput or, `at_rate`, where a server keeps to the rate, the inverse of the mean latency."""
     return 1 / mean_latency_ms if at_rate else throughput_per_s
 
 

@@ -34,7 +34,7 @@ _ELEMENT_BYTES = {
     **dict.fromkeys(("BOOL", "INT8", "UINT8"), 1),
     "BYTES": 4,
 }
-"""The bytes of an element on the wire, by Triton's type; 1 for others. An empty text is only its length."""
+"""The bytes of an element on the wire, by Triton's type; 1 for others. Of BYTES, the length before a text."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Samples:
     other_shapes: "Sequence[Samples]" = ()
     """Samples of other shapes, grouped by shape: no batch can hold them beside these."""
     source: str = ""
-    """Where they come from, in words for the record; empty for the model's data set."""
+    """Where the samples come from, in words for the record; empty for the model's data set."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -117,7 +117,7 @@ class Tolerance:
     source: str
     """The source of these limits: a measurement, or the format's digits."""
     max_mean_error: float | None = None
-    """The largest mean difference, divided by the mean magnitude; None for `max_relative_error`."""
+    """The largest mean difference, divided by the mean magnitude; None if it is `max_relative_error`."""
     is_given: bool = False
     """Whether the user set this tolerance. It then also limits differences between answers of one file."""
 
@@ -174,8 +174,8 @@ DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model with its task: what clients send and get, how answers are judged, and how it is deployed. That
-    is all of a model of --repository; any other is a `NetworkModel`."""
+    """A model with its task: what clients send and get, how answers are judged, and how it is deployed. A
+    model of --repository has no more than this; any other model is a `NetworkModel`."""
 
     name: str
     """The name in ids, options and tables. No two models share one."""
@@ -186,7 +186,7 @@ class Model:
     decide: Callable[[Arrays], "np.ndarray"]
     """Turns kept outputs into decisions, [rows, ...]; the agreement of stages is the share of equal ones."""
     metrics: tuple[Metric, ...]
-    """Every case has to keep the limits of all. Tables show the first metric, which limits all precisions."""
+    """Every case must keep the limits of all metrics. Tables show the first, which limits all precisions."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
     """Reduces a batch's outputs to what `decide` and the metrics need; only this is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
@@ -197,7 +197,7 @@ class Model:
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     is_ensemble: bool = False
-    """Whether it passes requests on to other models, whose configurations may change its `exchange`."""
+    """Whether the model passes requests on to other models, whose configurations may change its exchange."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """Replaces the formats' tolerances, by precision; FP32 in TF32 has that of `fp16`. If the suite measures
     what the precision costs, numbers are held to a multiple of that instead, and decisions to both."""
@@ -248,7 +248,7 @@ class NetworkModel(Model):
     packages: tuple[str, ...] = ()
     """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Why the model lacks a format, by `name` or `name-precision`."""
+    """Why the model lacks a format, by the format's `name` or by `name-precision`."""
     train: Callable[..., Mapping[str, Any]] | None = None
     """Trains the committed weights in `steps`, a number with a default; returns the state dictionary."""
     weights: Path | None = None
@@ -288,13 +288,13 @@ class NativeBackend:
     platform: str = ""
     """The `platform` in config.pbtxt, if the backend serves several kinds of artifacts."""
     parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _of_runtime: {}
-    """Turns a runtime's parameters, which `build/runtime_files.py` lists, into its own in config.pbtxt."""
+    """Turns a runtime's parameters, as in `build/runtime_files.py`, into the backend's in config.pbtxt."""
     gpu_parameters: frozenset[str] = frozenset()
-    """Which of a runtime's parameters `cuda_graphs` and `prefer_nhwc` it obeys on a GPU."""
+    """Which of a runtime's parameters `cuda_graphs` and `prefer_nhwc` the backend obeys on a GPU."""
     reads_engines: bool = False
-    """Whether it reads engines, which only the TensorRT that built them runs."""
+    """Whether the backend reads engines, which only the TensorRT that built them runs."""
     returns_freed_memory: bool = False
-    """Whether it makes glibc return freed memory to the kernel."""
+    """Whether the backend makes glibc return freed memory to the kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,11 +341,11 @@ class Format:
     """Triton's own backend; None where only the suite's runtime serves the format."""
     runtime: Runtime
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
-    """Why this machine cannot build or run it (device, accelerator, precision), with the fix; or None."""
+    """Why the format cannot be built or run here (device, accelerator, precision), with the fix; or None."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
     """Why no environment runs the format with an accelerator on a compute capability; or None."""
     only_named_on_cpu: bool = False
-    """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
+    """Whether on a CPU its cases run only if format or model is named: another format runs the same code."""
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ class Target:
     compute_capability: tuple[int, int] | None = None
     """The generation of the GPU, as CUDA numbers them; None for the CPU, and where only the driver knows."""
     has_nvidia_figures: bool = False
-    """Whether NVIDIA published figures of it. Then only the published cases run without being named."""
+    """Whether NVIDIA published figures of the GPU. Then other than published cases run only if named."""
 
 
 @dataclass(frozen=True)

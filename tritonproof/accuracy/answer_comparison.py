@@ -1,5 +1,5 @@
 """What the rule of sameness finds in many answers: which are wrong, in gates and under load, and how far each
-output of a stage is from that of the stage before, over all rows."""
+output of a stage is from the same output of the stage before, over all rows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from tritonproof.spec import Arrays, OnProgress
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """A whole wrong answer, by which it is described and reproduced."""
+    """A wrong answer with its whole request, from which it is described and reproduced."""
 
     batch: Sequence[str]
     """The samples of the request, by their ids."""
@@ -35,21 +35,21 @@ _Result = TypeVar("_Result", AnswerComparison, GateResult)
 
 @dataclass(frozen=True)
 class AnswerFinding(Generic[_Result]):
-    """What comparing answers, or a whole gate, gives: for the record, and for the reproducer."""
+    """What a comparison or a gate finds: a result for the record, and a mismatch for the reproducer."""
 
     result: _Result
     mismatch: Mismatch | None = None
-    """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""
+    """The first wrong answer; None if none is wrong, or if the fault is not that of a single answer."""
 
 
 @dataclass(frozen=True)
 class ExpectedAnswers:
-    """The expected answers to samples, and how near actual answers must be."""
+    """The expected answers to samples, and how near to them actual answers must be."""
 
     by_signature: Mapping[object, ExpectedGroup]
     limits: AnswerLimits
     expected_from: str = "in process"
-    """Where the expected answers are from, as in `AnswerComparison`."""
+    """Where the expected answers are from, as in `AnswerComparison.expected_from`."""
 
     def compare(
         self, answers: Sequence[Answer], *, only_finite: bool = False
@@ -73,12 +73,12 @@ def _compare_group(
     too_many = sum(left_out) > max(TIED_ELEMENTS, (1 - limits.min_compared_share) * len(left_out))
     beyond = set()
     for name in expected.discrete_outputs:
-        # Each sample counts once, however often it was sent: the share is that of different samples.
+        # Each sample counts once, however often it was sent: the share is taken over different samples.
         differing = np.zeros(len(expected.ids))
         for each in compared:
             if (unequal := each.outputs[name].elements) is not None:
                 np.maximum.at(differing, each.answer.sample_indices, unequal.sum(axis=1))
-        # If all must be equal, those that differ are wrong already unless their scores show a tie.
+        # If all elements must be equal, unequal ones are wrong already unless their scores show a tie.
         share = 1 - limits.agreement_of(name)
         elements = sample_count * expected.outputs[name][:1].size
         allowed = max(TIED_ELEMENTS, share * elements) if share > 0 else np.inf
@@ -90,8 +90,8 @@ def _compare_group(
 def _finding(
     expected: ExpectedGroup, compared: ComparedAnswer, beyond: Collection[str], limits: AnswerLimits
 ) -> AnswerFinding[AnswerComparison]:
-    """The finding about one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
-    which differs too much over all rows, differs in it."""
+    """The finding about one answer, with its worst wrong row. `beyond` names the outputs that differ too much
+    over all rows; a row in which one of these differs is wrong too."""
     answer, outputs = compared.answer, compared.outputs
     wrong_rows = {name: output.wrong_rows for name, output in outputs.items()}
     wrong_rows.update({name: outputs[name].distances > 0 for name in beyond})
@@ -129,11 +129,11 @@ def _finding(
 def _wrong_answer(
     sample: str, name: str, expected: np.ndarray, actual: np.ndarray | None, spread: Spread | None
 ) -> WrongAnswer:
-    """The element of a wrong output that differs most; `spread` is None unless it holds numbers."""
+    """The element of a wrong output that differs most; `spread` is that of a floating-point output."""
     if actual is None or np.shape(actual) != np.shape(expected):
         shape = "no row of this sample" if actual is None else str(np.shape(actual))
         return WrongAnswer(sample, name, expected=str(np.shape(expected)), actual=shape)
-    if not np.size(actual):  # of the same shape, and of another type
+    if not np.size(actual):  # empty and of the right shape, so the type is wrong
         return WrongAnswer(sample, name, expected=str(expected.dtype), actual=str(actual.dtype))
     if spread is not None and actual.dtype.kind == "f":
         errors = beyond_rounding(differences(actual, expected), spread, 0.0)
@@ -150,7 +150,7 @@ def _wrong_answer(
 
 
 def merge_findings(parts: Sequence[AnswerFinding[AnswerComparison]]) -> AnswerFinding[AnswerComparison]:
-    """One finding about all answers of these; with nothing compared, if there are none."""
+    """One finding about the answers of all `parts`; without parts, a finding that compared nothing."""
     if not parts:
         return AnswerFinding(AnswerComparison(0, tells_apart=False))
     mismatch = next((part.mismatch for part in parts if part.mismatch is not None), None)
@@ -158,11 +158,11 @@ def merge_findings(parts: Sequence[AnswerFinding[AnswerComparison]]) -> AnswerFi
 
 
 def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:
-    """The worst of these comparisons, with the figures of all."""
+    """One comparison: the worst of these, with the counts of all and their extreme differences."""
 
     def share_of_limit(part: AnswerComparison) -> float:
         if part.relative_difference is None:
-            return -1.0 if part.limit is None else np.inf  # of a number that is not finite
+            return -1.0 if part.limit is None else np.inf  # a number is not finite
         return part.relative_difference / (part.limit or 1.0)
 
     def badness(part: AnswerComparison) -> tuple[bool, float, float]:
@@ -190,12 +190,12 @@ class _OutputTotals:
     """The differences of one output, over the rows compared so far."""
 
     sum_of_errors: float = 0.0
-    """The absolute differences of floating-point numbers, or the number of other elements that differ."""
+    """The sum of numbers' absolute differences; for outputs of other types the number of unequal elements."""
     sum_of_values: float = 0.0
-    """The sum of the expected magnitudes; for other outputs the number of elements."""
+    """The sum of expected numbers' magnitudes; for outputs of other types the number of elements."""
     largest: float = 0.0
-    """The largest difference, as a share of its column's scale; for other outputs the largest share of
-    unequal elements in a row. A wrong row comes before any other."""
+    """The largest difference of a number, as a share of its column's scale; for outputs of other types the
+    largest share of unequal elements in a row. Any wrong row counts as larger than all others."""
     is_wrong: bool = False
     """Whether the integers of any row differ by more than ties."""
     sample: str = ""
@@ -205,8 +205,8 @@ class _OutputTotals:
 
 @dataclass
 class StageComparison:
-    """Compares the outputs of a stage with those of the stage before: of the converted model with the
-    framework's, of the served with the converted one's. `add` takes rows as they come in, in any order."""
+    """Compares the outputs of a stage with those of the stage before: the converted model's with the
+    framework's, the served model's with the converted one's. `add` takes rows in any order."""
 
     stage: Literal["converted", "served"]
     ids: Sequence[str]
@@ -227,7 +227,7 @@ class StageComparison:
         self.limits = limits.kernels if self.stage == "served" else limits.conversion
 
     def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
-        """Compare these rows' outputs. Raises AccuracyError if one is missing or has another shape."""
+        """Compare these rows' outputs. Raises AccuracyError if an output is missing or has another shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         expected_from = "in process" if self.stage == "served" else "in the framework"
@@ -286,7 +286,7 @@ class StageComparison:
             largest_limit, mean_limit = limits.of_output(name)
             mean_limit += limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
             compared_share = (self.rows - self.left_out) / self.rows
-            # At least one row, where the precision itself changes integers in nearly all.
+            # At least one row must be compared, even if the precision changes integers in nearly all rows.
             compared_share_limit = max(limits.min_compared_share, 1 / self.rows)
         return OutputDifference(
             output=name,

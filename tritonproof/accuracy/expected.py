@@ -1,5 +1,5 @@
 """The expected answers, in groups of one signature: which of their integers are classes, and which actual
-answers are nearer to another sample's expected one than to their own."""
+answers are nearer to another sample's expected answer than to their own sample's."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from tritonproof.spec import Arrays
 _CLASS_SHARE = 0.9
 """Integers count as classes if this share of them are the indices of the largest scores."""
 _MAX_COMPARED = 4096
-"""The most elements of a row, evenly spread over it, by which its nearest sample is found."""
+"""The most elements of a row, evenly spread over it, that are compared to find its nearest sample."""
 _CLIP = 10.0
-"""The most that one of these elements counts for, in multiples of the spread."""
+"""The most that one compared element counts for, in multiples of the spread."""
 _MIN_COLUMNS = 4
-"""Shorter rows are not compared with other samples' rows: noise alone may bring them near another."""
+"""Shorter rows are not compared with other samples' rows: noise alone may bring a row near one of these."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class ExpectedGroup:
     """The indices of the samples, by which actual answers name them."""
 
     def rows_in(self, answers: Sequence[Answer]) -> list[Answer]:
-        """The rows of answers to this group's samples, with their indices among these samples."""
+        """The rows of `answers` to this group's samples; their sample indices are positions in this group."""
         index_of = {sample: index for index, sample in enumerate(self.samples)}
         matching = []
         for answer in answers:
             rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)
             if (is_wanted := rows >= 0).any():
-                wanted = slice(None) if is_wanted.all() else is_wanted  # all without a copy
+                wanted = slice(None) if is_wanted.all() else is_wanted  # a slice of all makes no copy
                 outputs = {name: values[wanted] for name, values in answer.outputs.items()}
                 matching.append(Answer(rows[wanted], outputs))
         return matching
@@ -59,8 +59,8 @@ class ExpectedGroup:
 
     @functools.cached_property
     def score_output_of(self) -> Mapping[str, tuple[str, int]]:
-        """For each output of classes, the indices of the largest scores along an axis of another output: the
-        name of that output, and the axis."""
+        """By the name of each output of classes: the name of the output with the scores of the classes, and
+        the axis of that output along which a class is the index of the largest score."""
         return {
             name: (score_name, axis)
             for name in self.discrete_outputs
@@ -69,8 +69,8 @@ class ExpectedGroup:
         }
 
     def tells_apart(self, rounding: float) -> bool:
-        """Whether samples get answers that differ by more than `rounding`, as a share of an output's largest
-        magnitude: otherwise another sample's answer is not seen."""
+        """Whether answers to different samples differ by more than `rounding`, as a share of an output's
+        largest magnitude: otherwise no comparison notices an answer to another sample."""
         parts = self.spreads.values()
         is_apart = any(part.largest_deviation > rounding * part.max_magnitude for part in parts)
         return is_apart or self._has_various_integers
@@ -82,16 +82,16 @@ class ExpectedGroup:
 
 
 def scores_of(classes: np.ndarray, scores: np.ndarray, axis: int) -> np.ndarray:
-    """The score of each class, an index along the `axis` of `scores`, with as many axes as these; NaN for an
-    index that has none."""
+    """The score of each of `classes`, which are indices along the `axis` of `scores`; NaN for an index
+    without a score. The result has as many axes as `scores`."""
     indices = classes.astype(np.int64).reshape(*scores.shape[:axis], -1, *scores.shape[axis + 1 :])
     known = indices.clip(0, scores.shape[axis] - 1)
     return np.where(indices == known, np.take_along_axis(scores, known, axis), np.nan)
 
 
 def _axis_of_largest(classes: np.ndarray, scores: np.ndarray) -> int | None:
-    """The axis of `scores` along which `classes`, [rows, ...] both, are the indices of the largest: one of a
-    row, several of it in their order, or one of each place, as in a mask. None if there is no such axis."""
+    """The axis of `scores` along which `classes`, [rows, ...] both, are the indices of the largest scores: a
+    row's best class, its best few in order, or the best at each place, as in a mask. None if no axis is."""
     if classes.dtype.kind not in "iu" or not classes.size:
         return None
     fitting = max(1, CHUNK_BYTES // max(1, scores[:1].nbytes))  # the outputs may be larger than memory
@@ -113,7 +113,7 @@ def _axis_of_largest(classes: np.ndarray, scores: np.ndarray) -> int | None:
 
 
 def expect(ids: Sequence[str], outputs: Arrays, samples: Sequence[int] | None = None) -> ExpectedGroup:
-    """The expected answers `outputs`, [samples, ...] each, to `samples` or else all, with their spreads."""
+    """The expected answers `outputs`, [samples, ...] each, to the samples of these indices, else to all."""
     spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
     return ExpectedGroup(ids, outputs, spreads, range(len(ids)) if samples is None else samples)
 
@@ -124,7 +124,7 @@ def signature(row: Arrays) -> object:
 
 
 def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> dict[object, ExpectedGroup]:
-    """The expected answers `rows`, without a batch axis, by their samples' indices in `ids`."""
+    """By signature, the expected answers `rows`: outputs without a batch axis, by sample index in `ids`."""
     by_signature: dict[object, list[int]] = {}
     for sample, row in rows.items():
         by_signature.setdefault(signature(row), []).append(sample)
@@ -136,14 +136,14 @@ def expect_by_signature(rows: Mapping[int, Arrays], ids: Sequence[str]) -> dict[
 
 
 def nearer_to_another(expected: ExpectedGroup, answer: Answer, rows: np.ndarray) -> np.ndarray:
-    """Those of the `rows` of an answer, which has every output, that are less than half as far from another
-    sample's expected answer as from their own: the row, its sample and the other one, [found, 3], by their
-    indices in the answer and in the group. A precision's cost makes no answer another sample's."""
+    """The `rows` of an answer that are less than half as far from another sample's expected answer as from
+    their own sample's, [found, 3]: the row's index in the answer, and the indices of its sample and of the
+    other in the group. The answer has every output. A precision's cost makes no answer another sample's."""
     own, all_expected = answer.sample_indices[rows], expected.standardized
     if not rows.size or all_expected.shape[1] < _MIN_COLUMNS:
         return np.zeros((0, 3), int)
     standardized = _standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
-    # The square of the distance, but for the row's own square.
+    # The squares of the distances, without the row's own square, which is the same for all samples.
     nearest = (np.square(all_expected).sum(axis=1) - 2 * standardized @ all_expected.T).argmin(axis=1)
     to_own, to_nearest = (np.linalg.norm(standardized - all_expected[i], axis=1) for i in (own, nearest))
     return np.stack([rows, own, nearest], axis=1)[(nearest != own) & (2 * to_nearest < to_own)]

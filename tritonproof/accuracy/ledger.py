@@ -30,7 +30,7 @@ ItemScores = Mapping[str, _StageScores]
 
 def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
     """Score each item after each known stage. Without `labelled`, only metrics that need no labels score.
-    Raises ProofError unless a metric gives a finite score for each item, a share of 1 if higher is better."""
+    Raises ProofError unless each metric gives each item a finite score, from 0 to 1 if higher is better."""
     item_count, scores_by_metric = len(ids_of_items(samples)), dict[str, dict[str, np.ndarray]]()
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
     framework = stages.framework or stages.served
@@ -53,9 +53,9 @@ def accuracy_ledger(
     scores_by_metric: ItemScores,
     user_limits: Mapping[str, Limit],
 ) -> Ledger:
-    """The ledger of the known stages. A metric's limits are the `user_limits` one, else the model's own, and
-    a share of the framework's score, if known. As the same file on the same data, the converted and the
-    served model must agree in decisions as the format demands, in outputs as far as other kernels allow."""
+    """The ledger of the known stages. A metric's limits are that in `user_limits`, else the model's own, and
+    a share of the framework's score if known. The converted and the served model are one file on the same
+    data: decisions must agree as the format demands, outputs as far as other kernels allow."""
     metrics = [metric for metric in arithmetic.case.model.metrics if metric.name in scores_by_metric]
     item_count, scores = len(ids_of_items(samples)), []
     for metric in metrics:
@@ -122,8 +122,8 @@ def _score(
 
 
 def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
-    """The metric's error if rounding in the precision moves each number of `outputs`, but none out of its
-    output's range, as a metric of probabilities would refuse it; -inf if no error is to be kept."""
+    """The metric's error if the precision's rounding moves each number of `outputs`; numbers stay in their
+    output's range, as a metric of probabilities refuses others. -inf if no error is to be kept."""
     if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
         return -np.inf
     moved, rounding = dict(outputs), max(DEEP_ROUNDING, PRECISIONS[precision].rounding)
@@ -137,8 +137,8 @@ def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Ar
 
 
 def critical_change(before: np.ndarray, after: np.ndarray) -> float:
-    """How far the mean of the items' scores, [items], moves by chance, one-sided in 95 % of draws, if each
-    change of an item's score might as well have been the opposite: the paired permutation test by its normal
+    """How far the mean of the items' scores, [items], moves to one side by chance alone in 95 % of draws, if
+    each item's change might as well have had the opposite sign: the paired permutation test by its normal
     approximation; for right and wrong answers it is McNemar's test."""
     changes = (after - before).astype(np.float64)
     return ONE_SIDED_95 * float(np.sqrt((changes**2).sum())) / len(changes)
@@ -153,7 +153,7 @@ def ids_of_items(samples: Samples) -> Sequence[str]:
 
 
 def _goodness(metrics: Sequence[Metric], scores_by_metric: ItemScores, item_count: int) -> _StageScores:
-    """Each item's score by the first metric, negated if lower is better; 0 without one."""
+    """By stage: each item's score by the first metric, negated if lower is better; 0 without metrics."""
     if not metrics:
         return dict.fromkeys(sample_files.STAGES, np.zeros(item_count))
     sign = -1 if metrics[0].better == "lower" else 1

@@ -22,7 +22,7 @@ def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: str) -> None:
     """Raise AccuracyError if an output of a stage is missing, or differs from the expected one in shape or
-    kind of type. `expected_from` says where that is from, for the error."""
+    kind of type. `expected_from` tells the error's reader where the expected output is from."""
 
     def form(values: np.ndarray) -> str:
         kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
@@ -36,7 +36,7 @@ def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: st
 
 
 def check_finite(stage: str, outputs: Arrays, ids: Sequence[str]) -> None:
-    """Raise AccuracyError, with the first such sample, if an output of a stage holds NaN or infinity."""
+    """Raise AccuracyError, which names the first wrong sample, if a stage's output has NaN or infinity."""
     for name in floating_outputs(outputs):
         bad = ~np.isfinite(outputs[name]).reshape(len(outputs[name]), -1).all(axis=1)
         if bad.any():
@@ -65,7 +65,7 @@ def floating_outputs(outputs: Arrays) -> list[str]:
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:
-    """bf16 or fp16 if it represents every number; empty if neither does, or too few have a fraction."""
+    """bf16 or fp16 if that type holds every number exactly; empty if neither, or too few have a fraction."""
     values = [
         np.asarray(outputs[name], np.float32).ravel()
         for outputs in answers
@@ -84,7 +84,7 @@ def inferred_precision(answers: Iterable[Arrays]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """How much one floating-point output varies between samples, which tells these apart."""
+    """How much one floating-point output varies between samples, which tells the samples apart."""
 
     column_scales: np.ndarray
     """The standard deviation of each column over all samples, [columns], or the largest magnitude of a column

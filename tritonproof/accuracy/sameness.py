@@ -3,14 +3,14 @@
 - Floating-point numbers: the scale of a difference is the spread of its column over all samples, which tells
   samples apart, and not the largest magnitude: outputs of 1000 +- 10 are held to the 10. Rounding at the
   output's own magnitude is always allowed, so that columns that hardly vary raise no alarm.
-- Integers are equal, but for ties. Scores beside classes show each tie. Elsewhere as many elements of a row
-  may differ as the precision allows; its numbers are then not compared, as an integer moves them: a duration
-  that is rounded up moves all that follows. Limits hold for the share of elements that differ over all
-  samples, and for the share of rows that are left out.
+- Integers are equal, but for ties. If an output has the scores of classes, these scores show each tie.
+  Elsewhere as many integers of a row may differ as the precision allows; the numbers of that row are then
+  left out, as integers move them: a duration that is rounded up moves all that follows. Over all samples, the
+  share of integers that differ and the share of rows that are left out have limits.
 - Row identity: an answer is nearer to its own sample's expected answer than to any other's, and one or two
   integers, such as a class, are no tie by themselves. This holds for the samples of the gates and of the
-  load, not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by up to
-  3.8 times the measured cost, and two samples count as told apart only from twice that on.
+  load, not for the conversion and the evaluation set: there a right INT8 model changes classes, its numbers
+  are off by up to 3.8 times the measured cost, and two samples count as told apart only from twice that on.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ from tritonproof.client.requests import Answer
 TIED_ELEMENTS = 2
 """Elements of an integer output that may differ by near ties even if the allowed share is smaller."""
 _ROW_MEAN_FACTOR = 5
-"""How many times the limit of all rows' mean error one row's may be. One step of INT8 in every element is
-about 0.03 of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
+"""How many times the limit on the mean error over all rows the mean error of one row may be. A step of INT8
+in each element is about 0.03 of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
 _ROW_SHARE_FACTOR = 3
-"""How many times the allowed share of unequal integers over all rows one row may have, plus three standard
+"""One row may have this many times the share of unequal integers allowed over all rows, plus three standard
 deviations. In BF16, 73 voxels differ in 24 masks of nnU-Net's micro size, 7 in one mask, where 28 may."""
 _DISTINCT_SHARE = 0.25
 """How far apart the expected answers of two samples must be before one can be mistaken for the other, as a
-share of what kernels may change. Of two nearer ones, rounding decides which is nearest."""
+share of what kernels may change. If two are nearer, rounding decides which of them is nearest."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class ComparedOutput:
     """Which rows are wrong, [rows]."""
     distances: np.ndarray
     """The largest difference of a number in each row, as a share of its scale, [rows]: 0 if the row is left
-    out, infinity without numbers to compare. Of other types, the share of elements that differ."""
+    out, infinity if no numbers can be compared. For other types, the share of a row that differs."""
     elements: np.ndarray | None = None
-    """The difference of each number as such a share, or whether an element of another type differs, [rows,
-    elements]; None if all are equal, or no numbers can be compared."""
+    """The difference of each number as a share of its scale, or for other types whether each element differs,
+    [rows, elements]; None if all elements are equal, or if no numbers can be compared."""
     means: np.ndarray | None = None
-    """The mean difference of the numbers in each row, [rows]; None as `elements`, and of other types."""
+    """The mean difference of a row's numbers, [rows]; None for other types, and where `elements` is None."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class ComparedAnswer:
 
     answer: Answer
     left_out: np.ndarray
-    """Rows whose floating-point outputs are not compared, because integers differ by ties, [rows]."""
+    """Which rows' floating-point outputs are not compared, as their integers differ by ties, [rows]."""
     outputs: Mapping[str, ComparedOutput]
-    """Each expected output by its name, those of integers, truth values and texts first."""
+    """The comparison of each output, by its name; outputs of integers, truth values and texts come first."""
 
 
 def compare_rows(
@@ -71,9 +71,9 @@ def compare_rows(
     only_finite: bool = False,
     checks_identity: bool = True,
 ) -> ComparedAnswer:
-    """Compare every output of every row of an answer with the expected one, by the rule above but for its
-    bounds on all rows together. With `only_finite`, numbers must be finite even where the expected ones are
-    not. Without `checks_identity`, a row may be nearer to another sample's expected answer."""
+    """Compare every output of every row of an answer with the expected one, by this module's rule except its
+    limits over all rows. With `only_finite`, numbers must be finite even where the expected ones are not.
+    Without `checks_identity`, a row may be nearer to another sample's expected answer."""
     left_out = np.zeros(len(answer.sample_indices), bool)
     outputs: dict[str, ComparedOutput] = {}
     for name in expected.discrete_outputs:
@@ -99,7 +99,7 @@ def _compare_numbers(
     left_out: np.ndarray,
     only_finite: bool,
 ) -> ComparedOutput:
-    """Compare one floating-point output, but in rows that are `left_out` only whether it is finite."""
+    """Compare one floating-point output; in rows that are `left_out`, check only that it is finite."""
     count, spread = len(left_out), expected.spreads[name]
     expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     if actual is None or actual.shape != expected_rows.shape or actual.dtype.kind != "f":
@@ -109,7 +109,7 @@ def _compare_numbers(
     errors = differences(actual, expected_rows)
     bounds = limits.of_output(name)
     rounding = limits.rounding * spread.max_magnitude
-    # A share within `max_element` of this scale is within that of the spread, rounding aside.
+    # A difference of `max_element` times this scale is `max_element` times the spread, plus rounding.
     scale = np.asarray(spread.column_scales + rounding / bounds.max_element)
     shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
     means = errors.reshape(count, -1).mean(axis=1)
@@ -132,7 +132,7 @@ def _compare_discrete(
     left_out: np.ndarray,
     checks_identity: bool,
 ) -> tuple[ComparedOutput, np.ndarray]:
-    """Compare one output of another type; returns also `left_out` with the rows that differ by ties."""
+    """Compare an output that is not floating-point. Returns also `left_out`, now with the rows of ties."""
     count = len(left_out)
     expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = expected_rows.dtype == object
@@ -154,8 +154,8 @@ def _compare_discrete(
 
 
 def _is_tie_of_scores(expected: ExpectedGroup, answer: Answer, name: str, limits: AnswerLimits) -> np.ndarray:
-    """Whether the scores beside classes show a tie, [rows]: the scores of each expected and actual class are
-    no further apart than twice the tolerance of a score."""
+    """For an output of classes, whether their scores show that each row differs only by ties, [rows]: the
+    scores of the expected and the actual class are no further apart than twice the tolerance of a score."""
     scores_name, axis = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
     actual, expected_rows = answer.outputs[name], expected.outputs[name][answer.sample_indices]

@@ -38,15 +38,15 @@ class StageAnswers:
     requests: int = 0
     """The number of requests behind the answers; 0 in process."""
     outputs: Arrays = field(default_factory=dict)
-    """All outputs, [rows, ...] each, in unnamed files that vanish after use; none of the served model, whose
-    answers are compared as they come."""
+    """All outputs, [rows, ...] each, in unnamed files that vanish after use; empty for the served model,
+    whose answers are compared as they come."""
     differences: tuple[OutputDifference, ...] = ()
-    """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
+    """How far each output is from that of the stage before, over all rows; empty if only decisions count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """A model's answers at each stage; a model of --repository is known only as it is served."""
+    """A model's answers at each stage; of a --repository model only the answers as served are known."""
 
     framework: StageAnswers | None = None
     converted: StageAnswers | None = None
@@ -100,8 +100,8 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all rows through the server once, the first alone, then in mixed batch sizes, many in flight,
-    and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
+    """Send all rows to the server once, the first alone, then in mixed batch sizes, many in flight; compare
+    all outputs with those of the same file in process. Raises ProofError if a request fails or is late."""
     model, name, parts, done = case.model, server.name_of(case), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
 
@@ -190,7 +190,7 @@ def keep_outputs(
 
 
 def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
-    """The stage with these `parts` of its kept outputs, in order. Raises AccuracyError if shapes differ."""
+    """The stage whose kept outputs are these `parts`, in order. Raises AccuracyError if shapes differ."""
     first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
     for other in others:
         check_shapes(first, other, name, "for the first sample")

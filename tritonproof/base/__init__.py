@@ -1,1 +1,1 @@
-"""What every folder needs and what needs none of them: paths, errors, files, safe texts, command lines."""
+"""What every folder uses and what itself uses none: paths, errors, files, safe texts, command lines."""

@@ -33,7 +33,7 @@ def install_command(extra: str) -> str:
 
 
 def packages_command(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs a tox environment's packages; `anew` ends conflicts of installed ones."""
+    """The command that installs a tox environment's packages; `anew` ends conflicts among those installed."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def no_case(where: Path, substring: str, names: Iterable[str]) -> InputError:
-    """The error if none of the cases in the folder `where`, whose `names` it lists, has `substring` in it."""
+    """The error if no case in the folder `where` has `substring` in its name; it lists their `names`."""
     fix = f"name one of these, or a part of its name: {', '.join(dict.fromkeys(names))}"
     return InputError(f"no case has '{excerpt(substring)}' in its name", where=where, fix=fix)
 

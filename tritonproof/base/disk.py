@@ -111,7 +111,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         if old is not None and not stat.S_ISREG(old.st_mode):
             message = "it is no regular file, and is never replaced. Move it away"
             raise OSError(errno.EEXIST, message, str(path))
-        # Cut, so that it never exceeds a file system's limit.
+        # The stem is cut, so that the name never exceeds a file system's limit.
         temporary = path.parent / f".{path.stem[:40]}-{uuid.uuid4().hex}.tmp"
         try:
             with temporary.open("xb") as file:

@@ -82,7 +82,7 @@ class InputData:
         return self.others[sample - self.batchable_count]
 
     def written_file(self, batch: int, model: Model) -> Path:
-        """The file for perf_analyzer's --input-data for a batch size of its model, written if missing."""
+        """The file for perf_analyzer's --input-data with this batch size, written if it is missing."""
         assert self.folder is not None
         path = self.folder / f"{self.sample_count(batch)}.json"
         if not path.exists():
@@ -116,7 +116,7 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
 
 
 def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
-    """All evaluation samples beyond those of `input_data`, in parts as large as it, without files."""
+    """The evaluation samples that `input_data` leaves out, in parts within the same bounds, without files."""
     groups = (samples, *samples.other_shapes)
     for group, start in zip(groups, map(len, _chosen(groups)), strict=True):
         while rows := _chosen([group], start)[0]:
@@ -125,8 +125,8 @@ def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
 
 
 def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
-    """The samples to send of each group, all of one shape, from index `start` on, [1, ...] each: the fewest
-    that the first group needs, then one of each other, then all in proportion, as far as the bounds allow."""
+    """The samples to send of each group of one shape, from index `start` on, [1, ...] each: first the fewest
+    that group 0 needs, then one of each other group, then of all in proportion, within the bounds."""
     turns = (
         (index / len(group) if group_index or index >= _MIN_SAMPLES else -1.0, group_index, index)
         for group_index, group in enumerate(groups)
@@ -135,7 +135,7 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
     chosen: list[list[Arrays]] = [[] for _ in groups]
     left_bytes = MAX_BYTES
     for share, group_index, index in sorted(turns)[:MAX_SAMPLES]:
-        if len(chosen[group_index]) == index:  # else one of this shape did not fit
+        if len(chosen[group_index]) == index:  # else an earlier one of this shape did not fit
             row = groups[group_index].read([start + index])
             size = content_size_bytes(row)
             if size <= left_bytes or share < 0:

@@ -30,7 +30,7 @@ from tritonproof.spec import Arrays, Model
 
 _NOT_WRITTEN = 0xFF
 """The byte that fills an answer's slot before its request is sent: NaN in every floating-point type, -1 in
-integers. So what a server does not write is not right, and nothing of an earlier answer."""
+integers. So bytes that a server does not write look wrong, and not like an earlier answer."""
 IN_FLIGHT = 64
 """The most requests that are sent without an answer; the published scripts allow 128."""
 IN_FLIGHT_BYTES = 1 << 28
@@ -67,10 +67,10 @@ class ServedModel:
         seconds: float | None = None,
         shared_memory: SharedMemory = "none",
     ) -> "list[Answer]":
-        """Where answers are to be compared: those to requests for samples, each sent once, or all repeatedly
-        for `seconds`, `in_flight` at a time. This takes little CPU: requests are made before and answers read
-        afterwards. In shared memory, all have one size. Raises ProofError, with `where`, if a request fails,
-        or as `_prepared_requests` does."""
+        """To compare answers: send requests for these samples, each once, or all repeatedly for `seconds`,
+        `in_flight` at a time, and return the answers. Sending takes little CPU: requests are made before and
+        answers read afterwards. In shared memory, all requests have one size. Raises ProofError, with
+        `where`, if a request fails, and the errors of `_prepared_requests`."""
         batches = [np.asarray(samples, int) for samples in sample_indices]
         rows = max(map(len, batches), default=1)
         load = "alone" if rows == in_flight == 1 else f"b{rows:03d}-c{in_flight:03d}"
@@ -80,8 +80,8 @@ class ServedModel:
             return [Answer(batches[number], prepared.read(*raw)) for number, raw in received]
 
     def responses(self, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
-        """Where refusals or the form of answers are judged: to requests for samples, sent one by one, each
-        ModelInferResponse, or as a text the reason for a refusal. Raises ProofError if the server is gone."""
+        """To judge refusals or the form of answers: send requests for these samples one by one. Returns each
+        ModelInferResponse, or the reason for a refusal as a text. Raises ProofError if the server is gone."""
         from tritonclient.grpc import InferRequestedOutput
 
         server, responses = self.server, []
@@ -97,7 +97,7 @@ class ServedModel:
         return responses
 
     def refusal(self, words: str, request: str = "a request") -> str:
-        """The words of a request's error, shortened. Raises ProofError if the server is gone, no refusal."""
+        """The words of a refused request's error, shortened. Raises ProofError if the server is gone."""
         if self.server.is_live():
             return words[:MAX_REFUSAL_CHARS]
         gone = f"Triton ended, or answers no more, at {request}: {words}"
@@ -149,13 +149,13 @@ def send_messages(
     fix: str | None = None,
     max_bytes: float = math.inf,
 ) -> None:
-    """Where requests are not of load data: send those that the caller serializes, many in flight, and give
+    """Send requests that the caller has serialized, unlike those for load data, many in flight, and give
     `take` each answer as it arrives.
 
-    Each of `requests` is a key, a ModelInferRequest, and the bytes of its tensors and its answer's; `take`
-    gets the key and the ModelInferResponse. At most `in_flight` wait for answers, and if several, at most
-    `max_bytes`; the next request is asked for when there is room. Raises ProofError, with `where` and `fix`,
-    if one fails or the server hangs; an error cancels the rest.
+    Each of `requests` is a key, a ModelInferRequest, and the number of bytes of its tensors and its answer's;
+    `take` gets the key and the ModelInferResponse. At most `in_flight` requests wait for answers, with at
+    most `max_bytes` if several do; the next one is taken when there is room. Raises ProofError, with `where`
+    and `fix`, if a request fails or the server hangs; an error cancels the rest.
     """
     import grpc
 
@@ -211,8 +211,8 @@ class _PreparedRequests:
 def _closed_loop(
     server: Server, requests: _PreparedRequests, concurrency: int, where: str, seconds: float | None
 ) -> list[tuple[int, _RawAnswer]]:
-    """Each answer with its request's number, as they arrive. Each request is sent once, or all repeatedly for
-    `seconds`, `concurrency` in flight."""
+    """The answers in order of arrival, each with its request's number. Each request is sent once, or all
+    repeatedly for `seconds`, `concurrency` in flight."""
     limit_s, most_bytes = (math.inf, math.inf) if seconds is None else (seconds, _MAX_BYTES)
     deadline = time.monotonic() + limit_s
     answers: list[tuple[int, _RawAnswer]] = []
@@ -245,8 +245,8 @@ def _prepared_requests(
     this kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
-    tensors have no room or the server refuses the memory, and NotAvailableError for such a model under load
-    in CUDA shared memory, where nothing could verify its answers.
+    tensors have no room or the server refuses the memory, and NotAvailableError if a model with such a tensor
+    is under load in CUDA shared memory, where nothing could verify its answers.
     """
     from tritonclient.grpc import service_pb2
 

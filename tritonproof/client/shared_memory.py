@@ -56,10 +56,10 @@ def shared_region(
 ) -> Iterator[tuple[str, mmap.mmap]]:
     """The name and the memory of a private region that a server on this host has registered. Its name in
     /dev/shm is gone by then, so nothing stays there however this process ends. If it is killed before, the
-    server's guard removes the memory, as its name begins with that of the server's folder. Raises ProofError
+    server's guard removes the region, whose name begins with that of the server's folder. Raises ProofError
     if there is no room; `where` says what for.
 
-    `client`, a tritonclient's, by default the server's own, registers it, and raises its error for a refusal.
+    `client`, a tritonclient's, by default the server's own, registers the region; a refusal raises its error.
     """
     client = client or server.client
     begin = server.scratch.name if server.scratch is not None else "tritonproof"
@@ -68,7 +68,7 @@ def shared_region(
         try:
             try:
                 with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b") as file:
-                    # Without room a write would end this process (SIGBUS); this asks for all of it first.
+                    # Without room a write would end this process (SIGBUS), so allocate the whole file.
                     os.posix_fallocate(file.fileno(), 0, size)
                     memory = mmap.mmap(file.fileno(), size)
             except OSError as error:
@@ -156,7 +156,7 @@ def _registered(server: Server, client: Any, kind: str, name: str, *region: obje
     Sources: InferResponseComplete in src/grpc/infer_handler.cc, UnregisterHelper in
     src/shared_memory_manager.cc; 24.12 waits.
     """
-    # A client over HTTP has a limit of its own, and takes no other.
+    # A client over HTTP has a time limit of its own, and takes no other.
     limit = {"client_timeout": connection.ANSWER_S} if client is server.client else {}
     getattr(client, f"register_{kind}_shared_memory")(name, *region, **limit)
     try:

@@ -1,4 +1,4 @@
-"""Sends requests to decoupled models, and of sequences, whose answers come through a stream."""
+"""Sends requests to decoupled models and to models of sequences, whose answers come through a stream."""
 
 import queue
 from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ def sequence_of(inputs: Sequence[Arrays], number: int) -> list[StreamedRequest]:
 
 
 def converse(server: Server, model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
-    """Where a request may have several answers, or belongs to a sequence: all answers to each request, each
-    sent after the last answer to the one before. Raises ProofError."""
+    """Send requests to a decoupled model, or of a sequence, each after the last answer to the one before.
+    Returns all answers to each request. Raises ProofError if a request fails."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
     try:

@@ -19,7 +19,7 @@ from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
-"""If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
+"""The least share of equal integers in repeated answers with which the unequal ones count as noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,9 @@ class SingleAnswers:
     by_sample: Mapping[int, Arrays]
     """One answer to each sample, by the sample's index: outputs without the batch axis."""
     across_kernels: ExpectedAnswers
-    """These answers, as expected where other kernels may compute one: no nearer than the noise."""
+    """The answers, with the limits for answers that other kernels may compute: the noise or wider."""
     within_noise: ExpectedAnswers
-    """These answers, as expected where nothing may change one: to a multiple of the noise, mostly none."""
+    """The answers, with the limits where only noise may change one: a multiple of `noise`, usually 0."""
     noise: float = 0.0
     """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()
@@ -47,7 +47,7 @@ class GateContext:
     single_answers: SingleAnswers
     limits: CaseLimits
     kernels_may_change: bool = False
-    """Whether loading again may change kernels: on a GPU libraries choose kernels by trying some."""
+    """Whether loading the model again may change its kernels: on a GPU libraries try some and choose."""
     evaluation_samples: Samples | None = None
     """The evaluation samples, if no other check sends them; else None."""
     can_share_memory: bool = False
@@ -64,7 +64,7 @@ class GateContext:
 
     @property
     def why_nothing_compared(self) -> str:
-        """Why nothing can be compared, as a sentence: no answer given alone has an output. Else empty."""
+        """Why nothing can be compared, as a sentence: some output is in no answer given alone. Else empty."""
         names = {tensor.name for tensor in self.served.model.outputs}
         lacking = ", ".join(sorted(names.difference(*self.single_answers.by_sample.values())))
         return f"no answer could be read with a row of {lacking} for each sample" if lacking else ""
@@ -81,7 +81,7 @@ class GateContext:
 
     @property
     def batch_sizes(self) -> list[int]:
-        """The batch sizes to try: all up to 64, and those beyond that decide which kernels run."""
+        """The batch sizes to try: all up to 64, and the larger ones that decide which kernels run."""
         return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64, self.most_rows) + 1)})
 
     @functools.cached_property
@@ -95,8 +95,8 @@ class GateContext:
         return max(2, min(IN_FLIGHT, most_rows // row_count))
 
     def answers_to(self, data: InputData) -> SingleAnswers:
-        """The answers to the samples of load data, each sent alone: those that the context has, or for any
-        other data answers that are asked for now."""
+        """The answers to the samples of `data`, each sent alone: the context's own if `data` is its load
+        data, else answers that this asks for now."""
         if data is self.served.data:
             return self.single_answers
         return ask_one_by_one(dataclasses.replace(self.served, data=data), self.limits)
@@ -115,7 +115,7 @@ def ask_one_by_one(served: ServedModel, limits: CaseLimits) -> SingleAnswers:
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
-    """The first answer to each sample. An output counts if it has as many rows as the request had."""
+    """The first answer to each sample, by index. An output with more or fewer rows than sent is missing."""
     rows: dict[int, Arrays] = {}
     for answer in answers:
         for row, sample in enumerate(map(int, answer.sample_indices)):
@@ -126,7 +126,7 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
 def make_single_answers(
     ids: Sequence[str], rows: Mapping[int, Arrays], limits: CaseLimits, repeats: Sequence[Answer] = ()
 ) -> SingleAnswers:
-    """The answers `rows`, with the noise that `repeats` show."""
+    """The answers `rows`, by sample index, with limits that allow the noise which `repeats` show."""
     limits = limits.inferred(rows.values())
     expected = expect_by_signature(rows, ids)
     noise = max((typical_difference(part, repeats) for part in expected.values()), default=0.0)
@@ -144,8 +144,8 @@ def make_single_answers(
 
 
 def typical_difference(expected: ExpectedGroup, answers: Sequence[Answer]) -> float:
-    """The typical difference from the expected answers beyond FP32's rounding, as a share of the spread: the
-    median over rows of a row's largest difference, so that a few wrong answers do not count as noise."""
+    """How far numbers typically differ from expected ones beyond FP32's rounding, as a share of the spread:
+    the median over rows of a row's largest difference, so that a few wrong answers do not count as noise."""
     parts = []
     for answer in expected.rows_in(answers):
         largest = np.zeros(len(answer.sample_indices))
@@ -162,7 +162,7 @@ def typical_difference(expected: ExpectedGroup, answers: Sequence[Answer]) -> fl
 def gate_finding(
     gate_name: str, context: GateContext, finding: AnswerFinding[AnswerComparison], requests: int, tried: str
 ) -> AnswerFinding[GateResult]:
-    """The finding of a gate whose answers were compared with expected ones, as `finding` says."""
+    """The finding of the gate `gate_name`, from the `finding` of its comparison with expected answers."""
     fault = context.why_nothing_compared or wrong_text(finding.result)
     return AnswerFinding(GateResult(gate_name, requests, tried, fault, finding.result), finding.mismatch)
 

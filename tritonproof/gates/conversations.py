@@ -1,4 +1,4 @@
-"""Do models of sequences, or of any number of answers, repeat their answers, on another server too?"""
+"""Does a sequence model, or a decoupled one, give the same answers again, and on another server?"""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 
 _REQUEST_COUNTS = {"decoupled": 64, "sequence": 16}
-"""Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
+"""The number of requests in a round, sent one after the other or as one sequence, by kind of exchange."""
 
 _ByNumber = Mapping[tuple[int, int], Arrays]
-"""The answers, by the numbers of the request and of the answer among the request's, both from 0."""
+"""Answers by two numbers from 0: the request's, and the answer's among all answers to that request."""
 
 
 def compare_conversations(
@@ -30,9 +30,9 @@ def compare_conversations(
     max_sequences: int = 2,
     send: Callable[[Server, Model, Sequence[StreamedRequest]], Sequence[StreamedAnswers]] = converse,
 ) -> GateResult:
-    """Send the same requests three times, and those of a sequence a fourth time, in turns with another
-    sequence's, unless the model takes only one at once. Every output must be answered, and repeat within the
-    noise of the third time. Raises ProofError for a refused request, AccuracyError for undeclared answers."""
+    """Send the same requests three times, and those of a sequence also in turns with another sequence's,
+    unless the model takes one at a time. Each output must be in an answer; the noise of times two and three
+    is allowed. Raises ProofError for a refused request, AccuracyError for undeclared answers."""
     is_sequence = model.exchange == "sequence"
     requests = _requests(model, samples)
     first, second, third = [_by_number(send(server, model, requests)) for _time in range(3)]
@@ -61,8 +61,8 @@ def compare_conversations(
 def compare_server_conversations(
     server: Server, other: Server, model: Model, samples: Samples, baseline_name: str
 ) -> GateResult:
-    """Send the same requests to both servers, and compare the answers within the noise of `other`. As the
-    first round may change what a model keeps, which is no noise, this compares later rounds."""
+    """Send the same requests to both servers in rounds, and compare the second rounds within the noise of
+    `other`. A first round does not count: it may change what a model keeps, which is no noise."""
     requests = _requests(model, samples)
     _, current = [_by_number(converse(server, model, requests)) for _time in range(2)]
     _, second, third = [_by_number(converse(other, model, requests)) for _time in range(3)]
@@ -82,7 +82,7 @@ def _by_number(answers: Sequence[StreamedAnswers]) -> _ByNumber:
 
 
 def _require_declared(model: Model, replies: _ByNumber) -> None:
-    """Raise AccuracyError for outputs not as declared; an answer may lack some, with any number of rows."""
+    """Raise AccuracyError for an output not as declared, or not finite; an answer may lack outputs."""
     declared = {tensor.name: tensor for tensor in model.outputs}
     for key, outputs in replies.items():
         for name, values in outputs.items():
@@ -92,7 +92,7 @@ def _require_declared(model: Model, replies: _ByNumber) -> None:
 
 
 def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, AnswerLimits], when: str) -> str:
-    """The first difference of the answers `again`, in words, or that there is no answer; empty if equal."""
+    """In words, the first difference of `again` from `first`, or that neither has answers; else empty."""
     if not first and not again:
         return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
@@ -108,8 +108,8 @@ def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, Ans
 
 
 def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, AnswerLimits]:
-    """How far answers may be apart, by their signature: as the user says, and within the noise of the third
-    answers. These and the second follow the same requests, the first may change what the model keeps."""
+    """The limits of answers by their signature: the user's tolerances, and the noise between the `second` and
+    `third` round. The first round does not count: it may change what the model keeps."""
     answers, tolerances = _answers_at(third, second), model.tolerances.values()
     return {
         signature: conversation_limits(tolerances, typical_difference(expected, answers))
@@ -118,7 +118,7 @@ def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, 
 
 
 def _expected(replies: _ByNumber) -> Mapping[object, ExpectedGroup]:
-    """The expected answers; for the comparison, each is to a sample of its own."""
+    """By signature, the `replies` as expected answers: each counts as the answer to a sample of its own."""
     return expect_by_signature(dict(enumerate(replies.values())), [_answer_name(key) for key in replies])
 
 
@@ -127,5 +127,5 @@ def _answer_name(key: tuple[int, int]) -> str:
 
 
 def _answers_at(replies: _ByNumber, keys: Iterable[tuple[int, int]]) -> list[Answer]:
-    """The answers that have one of these keys, each to the sample with its key's index."""
+    """The replies with one of these `keys`; a key's position is the sample index of its answer."""
     return [single_answer(row, replies[key]) for row, key in enumerate(keys) if key in replies]

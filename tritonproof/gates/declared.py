@@ -18,8 +18,8 @@ from tritonproof.spec import Arrays, fits
 
 def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there
-    and finite, with the declared type and shape. The earlier answers to samples alone, and those to the
-    samples not sent so far, must have every output and be finite: some input may lead to NaN."""
+    and finite, with the declared type and shape. The earlier answers to samples alone, and answers to the
+    samples not sent so far, must have every output with finite numbers: some input may lead to NaN."""
     served, single_rows = context.served, context.single_answers.by_sample
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
@@ -80,8 +80,8 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
 
 
 def largest_batch_gate(context: GateContext) -> AnswerFinding[GateResult]:
-    """Send batches of those declared sizes that decide which kernels run, which the server must answer, and
-    one with one row more than the largest, which it must refuse."""
+    """Send batches of the declared sizes that decide which kernels run: the server must answer them. Then
+    send a batch with one row more than the largest size: the server must refuse it."""
     served = context.served
     if not served.model.batched:
         return AnswerFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))

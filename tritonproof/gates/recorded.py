@@ -40,7 +40,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The version of the Triton that served it."""
     run_id: str
     limits: CaseLimits
-    """The limits of other answers to the same samples, inferred from these if need be."""
+    """The limits of other answers to these samples; an unknown precision is inferred from the answers."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
@@ -53,7 +53,7 @@ def answers_path(folder: Path, model: str) -> Path:
 
 
 def answers_to_record(context: GateContext, case_id: str, run_id: str) -> RecordedAnswers:
-    """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none does."""
+    """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none fits."""
     served, single_rows = context.served, context.single_answers.by_sample
     recorded = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
@@ -75,9 +75,9 @@ def answers_to_record(context: GateContext, case_id: str, run_id: str) -> Record
 def recorded_gate(
     context: GateContext, folder: Path, case_id: str, run_id: str | None, on_wait: Callable[[str], None]
 ) -> AnswerFinding[GateResult]:
-    """Compare a case's answers with those in the folder. In a run that records, whose `run_id` is then given,
-    the first case of a model records its own, and the model's other cases are compared with these; `on_wait`
-    is called while another run records. Raises NotAvailableError if none is recorded, or fits into a file."""
+    """Compare a case's answers with those recorded in the folder. If `run_id` is given, this run records: the
+    first case of a model records its answers, and the model's other cases are compared with them; `on_wait`
+    is called while another run records. Raises NotAvailableError if no answer is recorded, or none fits."""
     name = context.served.model.name
     path = answers_path(folder, name)
     if run_id is not None:
@@ -98,7 +98,7 @@ def compare_with_recorded(
     context: GateContext, case_id: str, earlier: RecordedAnswers, where: Path
 ) -> AnswerFinding[GateResult]:
     """Ask for the recorded samples again, each alone, and compare the answers with the recorded ones, within
-    the limits of either case. Raises InputError if the file is of another model or of other samples."""
+    the wider limits of both cases. Raises InputError if the file is of another model or of other samples."""
     served, outputs = context.served, {name for row in earlier.rows.values() for name in row}
     names = {tensor.name for tensor in served.model.outputs}
     if earlier.model != served.model.name or outputs != names:

@@ -41,7 +41,7 @@ for name, expected in np.load(Path(__file__).with_name("expected.npz")).items():
 def write_reproducer(
     folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
 ) -> None:
-    """Write a reproducer into `folder`; `name` is the model's on its server, `request` all rows' inputs."""
+    """Write a reproducer. `name` is the model's on its server, `request` the inputs of the request's rows."""
     folder.mkdir(parents=True)
     types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
@@ -53,10 +53,10 @@ def write_reproducer(
 
 
 def _write_npz(path: Path, arrays: Arrays) -> None:
-    """Write arrays, texts as bytes, whose reading runs no code; each gets an end, as NumPy drops zeros."""
+    """Write an .npz. Texts become bytes, so reading runs no code, each with an end: NumPy drops zeros."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, values in arrays.items():
-            array = np.asarray(values, getattr(values, "dtype", object))  # one text has none
+            array = np.asarray(values, getattr(values, "dtype", object))  # a single text has no dtype
             if array.dtype == object:
                 texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
                 array = np.array([text + b"." for text in texts], np.bytes_).reshape(array.shape)

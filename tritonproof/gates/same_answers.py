@@ -1,4 +1,4 @@
-"""Gates that send samples in several ways, or to two servers, and compare all answers with those alone."""
+"""Gates that send samples in several ways, or to two servers, and compare with the answers given alone."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ _KEPT_BYTES = 256 << 20
 
 
 def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
-    """Send samples again, alone, in the same and in the reverse order, so that each request follows another
-    one than before: its answer shows what that left in the model. So do the first answer after a loading, and
-    the answers to requests without optional inputs."""
+    """Send each sample again alone, in the same and in the reverse order. A request then follows another one
+    than before, so its answer shows what the request before left in the model. The first answer after a
+    loading, and answers to requests without optional inputs, show this too."""
     served, singles = context.served, context.single_answers
     backwards = served.ask([[sample] for sample in sorted(singles.by_sample, reverse=True)])
     findings = [singles.within_noise.compare([*singles.repeats, *backwards])]
@@ -49,8 +49,8 @@ def reload_gate(context: GateContext) -> AnswerFinding[GateResult]:
 
 
 def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
-    """Send samples of all shapes, each in its own request, up to 64 in flight, so that the server joins and
-    spreads them."""
+    """Send samples of all shapes, each in its own request, up to 64 in flight, so that the server joins
+    requests to batches and spreads them over its instances."""
     served, singles = context.served, context.single_answers
     in_flight = context.most_in_flight(1)
     requests = served.data.requests(1)
@@ -64,8 +64,8 @@ def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
 
 def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples in batches of every size up to 64, and of larger sizes that decide which kernels run.
-    Another size may round differently. In batches of one size, the answer at a position may depend neither on
-    its neighbours nor, in the largest batch, on the instance that computes it."""
+    Batches of two sizes may round differently. In batches of one size, the answer at a position may depend
+    neither on the samples beside it nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
     with_alone: list[AnswerFinding[AnswerComparison]] = []
@@ -105,7 +105,7 @@ def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    # An answer that is wrong beside the lone one comes first: it is wrong by itself.
+    # Answers that differ from those given alone come first: they are wrong by themselves.
     finding = merge_findings([*with_alone, *by_position])
     return gate_finding("batches", context, finding, sent, text)
 
@@ -131,10 +131,10 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
 ) -> AnswerFinding[AnswerComparison]:
-    """Compare two batches of one size where both have the same sample at a position, within the noise. The
-    finding names a wrong answer with the whole batch `after` in which it was."""
+    """Compare the answers to two batches of one size, within the noise, at positions where both have the same
+    sample. The finding names a wrong answer with the whole batch of `after`."""
     spreads = _spreads_like(singles, before.outputs)
-    if spreads is None:  # the comparison with the answers alone finds those of another signature
+    if spreads is None:  # comparing with the answers given alone reports this signature
         return merge_findings([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     batch = [str(served.data.ids[sample]) for sample in after.sample_indices]
@@ -148,8 +148,8 @@ def _compare_positions(
 
 
 def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFinding[AnswerComparison] | None:
-    """Compare the answers to four requests without optional inputs, each sent after one of another sample
-    that has them: all must be the same. None if no input is optional, or all are."""
+    """Compare the answers to four equal requests without optional inputs, each sent after a request of
+    another sample with all inputs: the answers must be the same. None if no input is optional, or all are."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
     if not optional or optional == served.data.arrays.keys() or not served.model.takes_single_requests:
         return None
@@ -161,7 +161,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
     for sample in range(min(4, len(served.data.ids))):
         served.ask([[sample]])
         answers += lacking.ask([[0]])
-    # An answer that lacks an output says nothing of it.
+    # The answer with the most outputs: one that lacks an output says nothing about it.
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
     spreads = _spreads_like(singles, expected.outputs) or expected.spreads
     expected = dataclasses.replace(expected, spreads=spreads)
@@ -169,7 +169,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFind
 
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
-    """The spreads of answers given alone with the signature of `outputs`, [rows, ...] each, if any."""
+    """The spreads of the answers alone that have the signature of `outputs`, [rows, ...] each; or None."""
     row = {name: values[0, ...] for name, values in outputs.items()}
     expected = singles.within_noise.by_signature.get(signature(row))
     return None if expected is None else expected.spreads
@@ -178,8 +178,8 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
 def compare_servers(
     current: GateContext, baseline: GateContext, parts: Iterable[InputData], baseline_name: str
 ) -> AnswerFinding[GateResult]:
-    """Compare all answers of a server with its baseline's, to the samples of all `parts`; both have answered
-    those of `current` before. Every request is sent twice to each server."""
+    """Compare a server's answers to the samples of all `parts` with its baseline's answers. Each sample is
+    sent twice alone to each server; the load data of `current` was sent before."""
     findings = []
     samples = 0
     singles = (current.single_answers, baseline.single_answers)

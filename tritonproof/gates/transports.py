@@ -79,7 +79,7 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         arrays = {name: values[0] for name, values in arrays.items()}
     sent = [tensor for tensor in model.inputs if tensor.name in arrays]
     contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
-    # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
+    # Room for the widest types, FP64 and INT64: the gate `declared` finds an output of another type.
     lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in model.outputs if tensor.has_fixed_size}
     input_slices, start = tensor_slices({name: len(content) for name, content in contents.items()})
     output_slices, size = tensor_slices(lengths, start)
@@ -106,7 +106,7 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         if transport.client is served.server.client:
             result = served.server.wait_for(functools.partial(infer, client_timeout=REQUEST_S))
         else:
-            result = infer()  # over HTTP: that client has its limit, and no other thread may use it
+            result = infer()  # over HTTP: that client has a time limit, and no other thread may use it
         received = {}
         for declared in model.outputs:
             output = result.get_output(declared.name)

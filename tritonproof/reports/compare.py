@@ -49,7 +49,7 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
 
 
 Outcome = Literal["better", "worse", "unclear"]
-"""What a figure is shown to be after, compared with before, if anything."""
+"""Whether a figure is shown to be better or worse after than before; else it is unclear."""
 
 
 class SettingChange(NamedTuple):
@@ -272,8 +272,8 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
 
 
 def sign_flips(change: np.ndarray) -> float:
-    """The p-value of a permutation test of the mean paired difference: all sign flips of up to 13, else a
-    fixed draw. For scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
+    """The p-value of a permutation test of the mean paired difference: all sign flips of up to 13 samples,
+    else a fixed draw. For scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
     from scipy import stats
 
     differences = change[change != 0]

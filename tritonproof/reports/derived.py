@@ -14,7 +14,7 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
 
 
 def reference_comparison(record: Publishable) -> ReferenceComparison | None:
-    """The case's best speed over that of the model's reference format, in turns; None if there is none."""
+    """The case's best speed over the model's reference format's, measured in turns; None without one."""
     measured = efficiency_at_fastest(record)
     return measured.reference if measured else None
 
@@ -38,8 +38,8 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The rank by case name: one more than the number of formats that are shown to be faster, as the
-    intervals do not overlap. Formats may share a rank. One whose ratio is hidden has none, but counts as
-    faster than others. Ratios from several machines or servers give no ranks."""
+    intervals do not overlap. Formats may share a rank. A format whose ratio is hidden has no rank, but counts
+    as faster than others. Ratios from several machines or servers give no ranks."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
         compared = {record.name: reference_comparison(record) for record in group}
@@ -82,7 +82,7 @@ def correct_share(record: Publishable) -> float | None:
 
 def cost_per_million(record: Publishable, result: PointResult) -> float | None:
     """The cost of a million inferences at a load point, in the currency of Record.price_per_hour: of correct
-    ones if their share is known, with that of the wrong ones between them. None without a price."""
+    inferences if their share is known, which also pay for the wrong ones. None without a price."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6

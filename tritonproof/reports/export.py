@@ -30,7 +30,7 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 _COUNTS = ("requests", "passes", "samples", "answers_under_load_count", "answers_under_load_wrong")
 _HIDDEN_POINT_COLUMNS = (*speed.LoadPoint.__struct_fields__, *_COUNTS)
-"""The columns of a load point of hidden speed, beside its origin: a list, so that no new field gets in."""
+"""The columns of a load point whose speed is hidden, beside its origin: listed, so no new field gets in."""
 
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def figures_by_name(name: str, value: Any) -> dict[str, float | int | str]:
         value = {_name_of(part, number): part for number, part in enumerate(parts)}
     elif isinstance(value, Struct):
         value = structs.asdict(value)
-        if "point" in value:  # its settings are called as if they were the result's own
+        if "point" in value:  # the point's settings are named like the result's own
             value = structs.asdict(value.pop("point")) | value
     if isinstance(value, dict):
         figures = (figures_by_name(f"{name}_{key}" if name else key, part) for key, part in value.items())

@@ -1,4 +1,4 @@
-"""Merges records of several folders into one; none if a case is there twice or a target's machines differ."""
+"""Merges records of several folders into one, unless a case is there twice or a target's machines differ."""
 
 import itertools
 import os

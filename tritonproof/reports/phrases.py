@@ -143,7 +143,7 @@ def measured_text(records: Sequence[Record]) -> str:
 
 
 def first_of(values: Sequence[str], most: int, count: int | None = None) -> str:
-    """The first `most` of the values, and the number of others (of `count`): `a, b and 3 more`."""
+    """The first `most` of the values, and how many of `count` are left: `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
     return ", ".join(values[:most]) + (f" and {left} more" if left > 0 else "")
 

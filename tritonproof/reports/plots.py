@@ -151,7 +151,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             row = PanelRow(phrases.short_name(record.case), {}, text)
             if (best := fastest_point(record)) is not None:
-                marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
+                marks = [code for code in _codes(best) if code != "few-requests"]  # about latencies
                 figure = THROUGHPUT.text_with_half_width(best.throughput_per_s, with_unit=False)
                 text = f"{figure}, {phrases.full_point_text(best.point)}"
                 row = PanelRow(row.name, {"throughput": best.throughput_per_s}, text, bool(marks))

@@ -1,4 +1,4 @@
-"""The only way to reports, tables and tests' outcomes: removes hidden speeds from a record and says why."""
+"""The only way from a record to reports, tables and tests' outcomes: removes hidden speeds, and says why."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _EMPTY: Mapping[type, Any] = {
     dict: {},
     str: NOT_SHOWN,
 }
-"""The replacement of a speed without a default, by type; a text is a verdict."""
+"""What replaces a hidden speed whose field has no default, by type; a text is a verdict."""
 
 
 class Publishable(Record, frozen=True):
@@ -36,10 +36,10 @@ class Publishable(Record, frozen=True):
 
 
 def publishable(record: Record) -> Publishable:
-    """The record as it may be shown: with its speed if nothing was found wrong, and conversion and accuracy
-    were right; with random weights, which have no task metric, the conversion; of a model that is served as
-    it is, the answers under load. After a failure that hides speed, no result counts. The speed of a search's
-    winner depends on the winner's ledger, not on that of the case's settings."""
+    """The record as it may be shown: with its speed if nothing was found wrong and the case is proven right.
+    The proof is conversion and accuracy; with random weights, which have no task metric, the conversion; of a
+    model served as it is, the answers under load. After a failure that hides speed, no result counts. The
+    speed of a search's winner depends on the winner's ledger, not on that of the case's settings."""
     wrong = _wrong(record)
     no_speed = _why_no_speed(record, wrong)
     search, no_winner = _publishable_search(record, wrong)

@@ -152,7 +152,7 @@ def _check_markers(text: str) -> None:
     """Raise InputError for a text without regions, or with a marker that begins or ends none."""
 
     def remaining(part: re.Match[str]) -> str:
-        """The body of a region, nothing of a code block; with the same number of lines."""
+        """The body of a region, and nothing of a code block, with the same number of lines."""
         return "\n" * part[0].count("\n") if part["fence"] else f"\n{part['body']}\n"
 
     outside = _CODE.sub("", _PARTS.sub(remaining, text))

@@ -130,7 +130,7 @@ def efficiency_text(measurements: Sequence[speed.Efficiency], precision: str) ->
             peak = f"{precision.upper()} peak of {rate.text(efficiency.peak_flops_per_s.value)}"
             parts.append(f"{quantities.SHARE.text(fraction)} of the machine's {peak}")
         reference = efficiency.reference
-        # That of the reference to itself has no interval.
+        # The ratio of the reference to itself has no interval.
         if reference is not None and reference.ratio.low < reference.ratio.high:
             parts.append(f"ratio {RATIO.text_with_interval(reference.ratio)} to {reference.case_id}")
         scenario = f"{efficiency.point.scenario} " if len(measurements) > 1 else ""

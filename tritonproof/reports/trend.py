@@ -28,7 +28,7 @@ MIN_RUNS, LASTING = 4, 8
 THRESHOLD = 5.0
 """The smallest shift in standard errors: less than one is false in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
-"""The most runs on either side with which a shift is tested: so a drift of some percent in 1,000 is none."""
+"""The most runs on either side that test a shift: a drift of some percent over 1,000 runs is no shift."""
 _MIN_TOGETHER = 8
 """The fewest series of a machine whose median in a run shows an effect of the machine on all of them."""
 

@@ -37,14 +37,14 @@ class AvailableModels:
 
     @property
     def only_in_baseline(self) -> frozenset[str]:
-        """The names of the models that the run's repository lacks, and that of --against has."""
+        """The names of the models that the repository of --against has and the run's repository lacks."""
         return frozenset(self.baseline_entries.keys() - self.repository_entries.keys())
 
 
 @contextlib.contextmanager
 def models_of(settings: Settings) -> Iterator[AvailableModels]:
-    """The models of the settings, whose files can be imported within the block. Raises InputError for models
-    that cannot be used, and for options that name an unknown model or case."""
+    """The models of the settings; within the block the files that define them can be imported. Raises
+    InputError for models that cannot be used, and for options that name an unknown model or case."""
     with imported_models(settings.models, all_models()) as own_models:
         if settings.repository is None:
             models = _with_networks(settings, own_models)
@@ -75,7 +75,7 @@ def _with_networks(settings: Settings, models: tuple[NetworkModel, ...]) -> Avai
 
 
 def _repository_models(settings: Settings) -> AvailableModels:
-    """The models of --repository, with samples and labels, and those that its baseline has beside them."""
+    """The models of --repository, with samples and labels, and those that only its baseline has."""
     assert settings.repository is not None
     if isinstance(settings.repository, Path):
         entries = entries_in(settings.repository, f"--repository {settings.repository}")

@@ -63,8 +63,8 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         find_baseline: Callable[["CaseRun"], "CaseRun | None"] = lambda _run: None,
         role: Role = "",
     ) -> None:
-        """`prepare` is called when a step first needs the case, and completes it: only a server tells what
-        inputs a model of --repository has."""
+        """`prepare` is called when a step first needs the prepared case. It completes the case: only a server
+        tells what inputs a model of --repository has."""
         super().__init__(requested, model_run, settings, role)
         self._prepare, self._find_baseline = prepare, find_baseline
         # What steps have found, for later steps and when they are asked again.
@@ -80,7 +80,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def prepared(self) -> PreparedCase:
-        """The case, converted or served from its repository, as the run's role asks for."""
+        """The prepared case: converted, or served from its repository, as the run's role demands."""
         return self._prepare(self)
 
     @once
@@ -141,7 +141,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def conversion(self) -> correctness.Conversion | None:
-        """The comparison of the converted model, in process, with the framework's; None of --repository."""
+        """The converted model, in process, compared with the framework's; None for a --repository model."""
         if self.described is not None:
             return None
         with self.model_run.hold_machine(exclusive=False):
@@ -156,7 +156,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def why_no_score(self) -> str | None:
-        """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
+        """Why the task metric cannot be computed, or None. Raises InputError if an option limits it."""
         if self.described is not None:
             return None
         model, framework_model = self.case.network_model, self.model_run.framework_model_on_cpu
@@ -175,7 +175,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.arithmetic.case_limits(elements)
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
-        """The error for wrong answers; on made-up inputs, it says, even a right model may be unstable."""
+        """The error for wrong answers; of made-up inputs it says that even a right model may be unstable."""
         fix = None
         if self.samples.are_synthetic:
             name = self.case.model.name
@@ -208,8 +208,8 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             return self.expected_answers_to(self.loader.served.data)
 
     def expected_answers_to(self, data: InputData) -> ExpectedAnswers:
-        """The expected answers to this load data: those of a converted model in process, else of the server
-        itself, asked alone. Raises AccuracyError if these are not as it declares them."""
+        """The expected answers to this load data: the converted model's in process or, for a --repository
+        model, the server's own to samples alone. Raises AccuracyError if the server's are not as declared."""
         outputs = self.case.model.outputs
         if self.described is None:
             infer, limits = self.loader.infer_in_process, self.answer_limits
@@ -241,6 +241,6 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def baseline(self) -> "CaseRun | None":
-        """The run of the baseline on its own server; None if none is given, or it has no such model."""
+        """The run of the baseline on its own server; None without a baseline, or if it lacks the model."""
         baseline = self._find_baseline(self)
         return None if baseline is None else self.stack.enter_context(baseline)

@@ -34,8 +34,8 @@ class NewModelError(NotAvailableError):
 
 
 def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState]) -> list[PointState]:
-    """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch.
-    Raises InputError if the baseline is a build that does not take the largest batch."""
+    """The unmeasured load points of one scenario, each with the baseline's job unless the baseline takes no
+    such batch. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario = states[0].point.scenario
     if baseline.described is None:  # a build, whose own configuration may serve it
         needed = max(state.point.batch for state in states)
@@ -73,14 +73,14 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
 
 
 def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
-    """The load data for both: the case's own, or fewer if the baseline does not take all of its shapes."""
+    """The load data for case and baseline: the case's own, or less if the baseline lacks some shapes."""
     if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
         return run.loader.served.data
     return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
-    """A function that loads case and baseline again, in random order; None if others have loaded one."""
+    """A function that loads case and baseline again, in random order; None if somebody else loaded one."""
     sides = (run, baseline)
     described = filter(None, [side.described for side in sides])
     if not all(model.entry.folder for model in described):
@@ -169,7 +169,7 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
 
 
 def _served_side(run: CaseRun) -> ServedSide:
-    """What the model uses on one of the two servers, and how much its answers vary."""
+    """The resources that the model uses on one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.takes_single_requests:
         alone = run.gate_context.single_answers
@@ -181,8 +181,8 @@ def _served_side(run: CaseRun) -> ServedSide:
 
 
 def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
-    """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
-    returns the seconds of each side's loadings with a first answer: none if others may use a server."""
+    """Load the model on both servers in turns until one loading is not far slower than the baseline's
+    slowest. Returns each side's seconds of loadings with a first answer: none if others may use a server."""
     current_s, baseline_s = list[float](), list[float]()
     most = 0 if run.settings.triton.is_remote else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):

@@ -27,10 +27,10 @@ from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, S
 _KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 """The environment variables of glibc for what tritonproof/runtimes/pytorch.py sets with mallopt."""
 _PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
-"""Triton's default memory pools; the suite sets no smaller ones. Source: tritonserver --help."""
+"""Triton's default pools of pinned and CUDA memory, the smallest here. Source: tritonserver --help."""
 _BATCHES_PER_INSTANCE = 2
-"""Batches of each instance in the pools: one is computed while the next one is gathered. Beyond its pools
-Triton allocates unpinned memory for each request, which is slow; nnU-Net's four volumes take 134 MB."""
+"""How many batches of each instance the pools hold: one is computed while the next is gathered. Beyond its
+pools Triton allocates unpinned memory for each request, which is slow; nnU-Net's four volumes take 134 MB."""
 
 
 @dataclass(eq=False)
@@ -125,7 +125,7 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
 def converted_build(scope: CaseScope) -> Iterator[CaseBuild]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
-    build, since it converts with the packages for GPUs."""
+    build, as that run converts with the packages for GPUs."""
     case, settings, model_run = scope.requested, scope.settings, scope.model_run
     is_here = runs_here(case.target)
     with contextlib.ExitStack() as stack:

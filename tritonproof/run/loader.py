@@ -26,7 +26,7 @@ class Loader:
     loaded: LoadedAs | None = field(init=False)
     """How the case is loaded; None before its first loading, and after one that failed."""
     is_cold: bool = True
-    """Whether it has had no load since it was loaded."""
+    """Whether the case has been under no load since it was loaded."""
     starts: dict[Scenario, Start] = field(default_factory=dict)
     """By scenario: how long the server's start, the last loading and the first request after it took."""
 
@@ -61,7 +61,7 @@ class Loader:
 
     @once
     def infer_in_process(self) -> Callable[[Arrays], Arrays]:
-        """The converted artifact, open in this process; it is asked of a conversion alone."""
+        """The function that runs the converted artifact in this process; only a converted case has it."""
         assert self.prepared.open_in_process is not None
         return self.prepared.open_in_process()
 
@@ -82,8 +82,8 @@ class Loader:
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
-        """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Raises
-        NotAvailableError unless the model takes single requests."""
+        """Load the case for a scenario, with `deployment` or its own, unless it is already loaded that way.
+        Raises NotAvailableError unless the model takes single requests."""
         prepared, model = self.prepared, self.prepared.case.model
         variant = prepared.variant_for(scenario)
         if deployment is not None:
@@ -111,8 +111,8 @@ class Loader:
 
     @contextlib.contextmanager
     def changing_to(self, loaded: LoadedAs) -> Iterator[None]:
-        """The block loads a repository's model by another configuration, and checks its answers. The model
-        counts as `loaded` once the block has ended without error; until then, nothing does."""
+        """For a block that loads a --repository model by another configuration and checks its answers. The
+        case counts as `loaded` once the block has ended without error, and until then as not loaded."""
         self.loaded, self.is_cold = None, True
         with self.scope.model_run.hold_machine(exclusive=False):
             yield

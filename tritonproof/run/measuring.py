@@ -29,9 +29,9 @@ from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
 Audit = Callable[[LoadJob, PointResult], PointResult]
-"""Returns the result with what it finds out about its answers."""
+"""Takes a job and its result; returns the result with what it finds out about the answers."""
 _SLOW_LOADINGS = 3
-"""How many loadings in a row must make the first request slow. If it were like the others, it would by chance
+"""How many loadings in a row must have a slow first request. If that were like the others, it would by chance
 be the slowest of 21 three times in one of 9,000 runs, whatever else the machine does."""
 
 
@@ -63,7 +63,7 @@ def check_batch(run: CaseRun, point: LoadPoint) -> None:
 
 
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> MeasuredPoint:
-    """A load point of a scenario that `measure_scenario` measures. Raises the error that it failed with."""
+    """The result of a load point, by `measure_scenario`. Raises the error with which the point failed."""
     check_batch(run, point)
     if point not in run.points(point.scenario):
         fix = "take one of run.points()"
@@ -77,8 +77,8 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
 def measure_scenario(
     run: CaseRun, scenario: Scenario, save: Save, run_pass: RunPass = run_pass, audit: Audit = audit_cache
 ) -> None:
-    """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets results so
-    far. Raises ProofError if the server ended; then none counts."""
+    """Measure all load points of a scenario in turns, once: `run.measured` keeps them. `save` gets the
+    results so far. Raises ProofError if the server has ended; then no result counts."""
     if run.measured.keys() >= {*(points := run.points(scenario))}:
         return
     if (baseline := run.baseline) is not None:
@@ -159,7 +159,7 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
 
 def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
     """Load the model and time requests by `ask`, which returns seconds: the first is compared with the
-    slowest of twenty later ones. If it is slow, load the model again, as the machine may be the cause."""
+    slowest of twenty later ones. If the first is slow, load the model again: the machine may be the cause."""
     result = ModelWarmup(batch, (), ())
     while not result.passed and len(result.first_ms) < _SLOW_LOADINGS:
         load()

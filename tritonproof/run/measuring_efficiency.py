@@ -134,7 +134,7 @@ def _measure(
 
 def peak_flops_per_s(run: CaseRun) -> fields.Estimate:
     """The peak of the CPU, or of as many GPUs as serve the case, one of which is measured. Raises the
-    ProofError with which that failed."""
+    ProofError with which the measurement failed."""
     peak = run.model_run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
     if isinstance(peak, ProofError):
         raise peak
@@ -143,9 +143,9 @@ def peak_flops_per_s(run: CaseRun) -> fields.Estimate:
 
 
 def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> Reference | None:
-    """The model's reference format, loaded for its fastest point: of `run`, with `best`, if this case is the
-    reference. It is served once for all cases of the model, or until `stack` ends if one is given. None if no
-    right record of this machine, build and settings has a fastest point."""
+    """The model's reference format, loaded for its fastest point. If the case of `run` is the reference, this
+    is that case at `best`; else it is served once for all cases of the model, or until `stack` ends if given.
+    None if no right record of this machine, build and settings has a fastest point."""
     case = reference_of(run.case)
     references = run.model_run.references if stack is None else {}
     if str(case) == str(run.case):

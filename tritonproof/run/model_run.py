@@ -38,8 +38,8 @@ class SuiteRun:
     """The machine's peaks measured so far, or the errors."""
 
     def measure_peak(self, kind: worker.PeakKind) -> fields.Estimate | ProofError:
-        """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
-        gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        """The machine's peak, or the error, measured once, while nothing else runs on the machine. Measuring
+        takes gigabytes of a GPU's memory, so a suite does it before its first server starts."""
         if kind not in self.peaks:
             on_wait = functools.partial(self.progress.say, "the machine's peak: wait for the machine")
             with locks.hold_machine(exclusive=True, on_wait=on_wait):
@@ -47,7 +47,7 @@ class SuiteRun:
                 try:
                     self.peaks[kind] = worker.measure_peak_per_s(kind)
                 except ProofError as error:
-                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
+                    self.peaks[kind] = error.with_traceback(None)  # a traceback would keep a model in memory
         return self.peaks[kind]
 
 
@@ -71,7 +71,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     target: Target
     suite_run: SuiteRun
     references: dict[str, Reference | None] = field(default_factory=dict, init=False)
-    """By the case's id; None if no right record has a fastest point."""
+    """The references by the case's id; None if no right record has a fastest point."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
     """What ends with the block."""
@@ -90,7 +90,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
 
     @property
     def network_model(self) -> NetworkModel:
-        """The model, one that the suite converts; what follows is of such a model alone."""
+        """The model, one that the suite converts; only such a model has the properties below."""
         assert isinstance(self.model, NetworkModel)
         return self.model
 
@@ -135,7 +135,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
             return stages.evaluate_in_process("framework", self.model, infer, self.samples, self.batch, say)
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
-        """What a precision costs the model, in any format; None if the framework has no network of it."""
+        """What a precision costs the model, in any format; None if the framework has no such network."""
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
             training = functools.partial(samples_of, self.network_model, "training", self.suite_run.settings)

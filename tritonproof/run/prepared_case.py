@@ -19,13 +19,13 @@ from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
 
 Role = Literal["", "baseline", "reference"]
-"""What another run needs a run for, if one does."""
+"""What another run needs this run for: as its baseline or its reference; empty if none does."""
 
 
 @dataclass(eq=False)
 class CaseScope:
-    """What a case is prepared from: the case as it was selected, its settings, and what ends with its run.
-    A `CaseRun` is one; kinds of cases know no more of it than this."""
+    """What a case is prepared from: the case as it was selected, its settings, and what ends with its run. A
+    `CaseRun` is such a scope; the kinds of cases know no more of a run than this."""
 
     requested: Case
     model_run: ModelRun
@@ -80,7 +80,7 @@ class PreparedCase(Protocol):
 
     @property
     def build(self) -> CaseBuild:
-        """The files that are served: of the conversion, which asking starts, or of the repository."""
+        """The files that are served: the repository's, or the conversion's, which the first call starts."""
 
     @property
     def server(self) -> Server:

@@ -18,7 +18,7 @@ from tritonproof.user_models import model_from_config
 
 
 def run_of_case(case: Case, model_run: ModelRun) -> CaseRun:
-    """The run of a case itself, with that of its baseline."""
+    """The run of a case, which can also make the run of its baseline."""
     return CaseRun(case, model_run, model_run.suite_run.settings, prepare, baseline_of)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Shows the current activity, in plain lines: one for each new one, one with progress every few seconds,
-    and one after each 15 s of silence. A terminal instead redraws the activity with its seconds so far."""
+    """Shows the current activity in plain lines: one for each new activity, one with its progress every few
+    seconds, and one after each 15 s of silence. A terminal redraws the activity with its seconds instead."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Progress:
             self._clear()
 
     def _show(self, now: float, *, again: bool = False) -> None:
-        """Show the activity; `again`, without news, a plain line adds its seconds."""
+        """Show the activity. `again` shows it without news: a plain line then adds its seconds so far."""
         self._shown_at = now
         text = f"{self._activity}: {self._detail}" if self._detail else self._activity
         seconds = f"{now - self._began:.0f} s"

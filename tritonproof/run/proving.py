@@ -20,9 +20,9 @@ from tritonproof.user_models.model_from_config import sequences_at_once
 
 
 def prove_accuracy(run: CaseRun, *, as_loaded: bool = False) -> tuple[Ledger, SampleScores]:
-    """Score the case in the framework, in process and through the server; a model of --repository, which has
-    no source to compare with, through the server on all its labelled samples. The server loads the case with
-    its own settings, under dynamic batching; with `as_loaded` it stays as it is, as a search's winner."""
+    """Score the case in the framework, in process and through the server; a --repository model, which has no
+    source to compare with, only through the server, on all its labelled samples. The server loads it with its
+    own settings, under dynamic batching; with `as_loaded` it stays loaded as a search's winner is."""
     if not as_loaded:
         run.loader.ensure_loaded("online")
     case, samples = run.case, run.samples
@@ -56,7 +56,7 @@ def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
 
 def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether the answers are those in the folder of --answers. With --record-answers, the model's first case
-    in this run records its own, with which the others are compared."""
+    in this run records its answers, with which those of its other cases are compared."""
     folder, case_id = run.settings.answers, str(run.requested)
     assert folder is not None
     run.say("answers without labels", "recorded")
@@ -73,7 +73,7 @@ def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     run.say("answers without labels", name)
     gate = GATES[name]
     with run.model_run.hold_machine(exclusive=False):
-        context = run.gate_context  # before a reload, as it has the answers given alone
+        context = run.gate_context  # made before a reload: it has the answers given alone
         loaded = run.loader.load_again() if gate.after_reload else run.loader.ensure_loaded("online")
         described = run.described
         if gate.needs_configuration and described and "configuration" in described.unreported:

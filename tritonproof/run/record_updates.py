@@ -117,7 +117,7 @@ _ENTRY_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "gates": lambda result: result.gate,
     "failures": lambda failure: failure.test,
 }
-"""By field with several entries: what identifies an entry, and but for gates orders the entries."""
+"""For each field of several entries: the key that identifies an entry and, except for gates, orders them."""
 
 
 def with_results(stored: Record, **results: Any) -> Record:
@@ -130,8 +130,8 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 
 def without_resolved(stored: Record, test: str, step: str, run_id: str) -> Record:
-    """The record without the failures that a result of `test` in the run `run_id` resolves: its own, and of
-    earlier runs those of its step, as the run may not measure their load points again."""
+    """The record without the failures that a result of `test` in the run `run_id` resolves: the test's own,
+    and from earlier runs those of its step, whose load points this run may not measure again."""
 
     def is_left(failure: StepFailure) -> bool:
         return failure.test != test and (failure.step != step or _is_of_run(failure, run_id))
@@ -150,8 +150,8 @@ def without_progress(stored: Record, scenario: setup.Scenario | None, run_id: st
 
 def with_failure(stored: Record, failure: StepFailure, *, is_built: bool = True) -> Record:
     """The record with a failed test. A failure that hides speed also removes what earlier runs have found:
-    the result in its field, and that of the gate which is its step. If the case is not built, the failure
-    says nothing of the record's build, and removes nothing."""
+    the result in the failure's field, and the result of the gate that is its step. If the case is not built,
+    the failure says nothing of the record's build, and removes nothing."""
 
     def is_void(result: Any) -> bool:
         is_own = failure.origin is not None and _is_of_run(result, failure.origin.run)

@@ -89,7 +89,7 @@ def serve_repository_case(
     scope: CaseScope, entries: Mapping[str, RepositoryEntry], shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
     """The case, served, after its first answer. `entries` are its repository's models by name, which it may
-    call. A baseline gets the `shared_samples` of its case, without labels; others what the settings give."""
+    call. A baseline gets the `shared_samples` of its case, without labels; others the settings' samples."""
     case, settings, name = scope.requested, scope.settings, scope.requested.model.name
     if name not in entries:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -247,7 +247,7 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
         outputs = server.infer(model.name, model, row)
         answer = {name: values for name, values in outputs.items() if values is not None}
     else:
-        # Two requests, since code that tells the first from the last often expects none to be both.
+        # Two requests: code that treats a sequence's first and last request often expects none to be both.
         is_sequence = model.exchange == "sequence"
         converse(server, model, sequence_of([row, row], 1) if is_sequence else [StreamedRequest(row)])
     return time.monotonic() - started, answer

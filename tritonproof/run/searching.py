@@ -92,7 +92,7 @@ class ConvertedSearch:
         self.run.loader.ensure_loaded(*variant)
 
     def proposal(self, winner: setup.ConfigVariant) -> tuple[str, str]:
-        """The winner's config.pbtxt, and no differences, as the user has none."""
+        """The winner's config.pbtxt, and no differences, as the user has no config.pbtxt."""
         native = self.run.loader.ensure_loaded(*winner).backend != "python"
         scenario, deployment = winner
         config = configuration.model_config(self.run.case, deployment, native=native, scenario=scenario)
@@ -113,7 +113,7 @@ class RepositorySearch:
         self.folder, self.completed = self.entry.folder, described.config
         self.own = type(self.completed)() if self.entry.config is None else self.entry.config
         self.gate_context = run.gate_context
-        _ = run.expected_answers  # made now: an error of the model's own answers is no candidate's
+        _ = run.expected_answers  # made now: an error in the model's own answers is no candidate's fault
 
     def space(self) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size

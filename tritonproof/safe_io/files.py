@@ -102,7 +102,7 @@ _SAID = {
 @contextlib.contextmanager
 def readable(what: str, where: object, fix: str) -> Iterator[None]:
     """Turn any error about a file's content into an InputError: `what`, such as "the labels", cannot be read.
-    For damaged files libraries raise exceptions of many types, and of others in their next versions."""
+    For damaged files libraries raise exceptions of many types, and new versions raise other types."""
     try:
         yield
     except ProofError:
@@ -224,7 +224,7 @@ def data_digest(path: Path) -> str:
 
 
 def refuse_unwritable_folder(option: str, folder: Path, named: Path | None = None) -> None:
-    """Raise InputError if a folder cannot be made or written. `named`: the option's path, if a file in it."""
+    """Raise InputError if a folder cannot be made or written. `named` is the option's path: a file in it."""
     if (fault := disk.obstacle(folder)) is not None:
         raise _unwritable(option, named or folder, f"nothing can be written: {fault[0]} {fault[1]}")
 
@@ -269,8 +269,8 @@ def check_fields(value: NetworkModel | Metric | Format, hints: Mapping[str, Any]
 
 
 def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:
-    """The error if importing the file `source` raises `error`. It names the line that failed, the innermost
-    in the files `own` of the same model, and before it the `option`, such as "--models FILE, "."""
+    """The error if importing the file `source` raises `error`. It names first the `option`, such as "--models
+    FILE, ", then the line that failed: the innermost in the files `own` of the same model."""
     if isinstance(error, SyntaxError) and error.filename:
         location = f"{error.filename}:{error.lineno}"
     else:

@@ -82,7 +82,7 @@ def nvidia_column(name: str) -> str:
 
 def nvidia_settings(record: Record, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """The names and values of those settings in `names`, which `nvidia_names` gives, that apply to the case.
-    A value leaves out what another of them says. Add a line here for a new name."""
+    A value leaves out what the value of another name says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
     joins_requests = scenario == "online" or case.from_repository

@@ -62,7 +62,7 @@ def status_of(record: Publishable) -> Status:
 
 
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
-    """The right cases than which no other format of the model on that hardware is shown to be faster."""
+    """The right cases for which no other format of the model on that hardware is shown to be faster."""
     rank_by_name = derived.ranks(records)
     with_speed = grouped((record for record in records if record.points), derived.rank_group)
     return [

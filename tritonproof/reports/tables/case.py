@@ -89,7 +89,7 @@ _PARAMETERS: Sequence[Column[tuple[str, str]]] = (
 
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
-    """The settings of all rows of a scenario: all, if the model's source lists them in one table."""
+    """The settings that all rows of a scenario share: every setting, if the source has one table for them."""
     nvidia = nvidia_names(record.case.model, scenario)
     names = nvidia["parameters"] or nvidia["configuration"]
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published

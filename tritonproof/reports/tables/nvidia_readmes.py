@@ -120,7 +120,7 @@ _SETTINGS = {
 
 
 def differences(record: Record, row: NvidiaRow) -> list[str]:
-    """The differences, measured first; a setting that the source leaves out is none."""
+    """The differences, with the measured value first; a setting that the source leaves out is none."""
     parts = []
     if row["gpu"] != record.case.target:
         parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")

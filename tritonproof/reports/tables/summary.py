@@ -101,7 +101,7 @@ def summary_columns(records: Sequence[Publishable]) -> Sequence[Column[Publishab
 
 
 def _at_best(take: Callable[[Publishable, speed.PointResult], Any]) -> Callable[[Publishable], Any]:
-    """What a column takes of a case and its fastest load point; None if it has none that may be shown."""
+    """What a column takes of a case and its fastest load point; None if the case may show no point."""
     return lambda record: take(record, best) if (best := derived.fastest_point(record)) else None
 
 
@@ -138,7 +138,7 @@ def _to_reference(record: Publishable) -> Cell | None:
 
 
 def _marks(record: Publishable) -> list[speed.Mark]:
-    """What a reader should know of a case beyond its cells. A sentence is a mark with itself as code."""
+    """What a reader should know of a case beyond its cells. A sentence is a mark that is its own code."""
     sentences = []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
