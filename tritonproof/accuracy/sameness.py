@@ -174,7 +174,7 @@ def allowed_ties_per_row(size: int, agreement: float) -> float:
 
 
 def _are_distinct(expected: ExpectedGroup, sample: int, other: int, limits: AnswerLimits) -> bool:
-    """Whether the expected answers to two samples differ by more than other kernels may change."""
+    """Whether an element of two samples' expected answers differs by over _DISTINCT_SHARE of its limit."""
     for name, spread in expected.spreads.items():
         errors = differences(expected.outputs[name][sample], expected.outputs[name][other])
         beyond = beyond_rounding(errors, spread, limits.rounding)

@@ -175,7 +175,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.arithmetic.case_limits(elements)
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
-        """The error for wrong answers; of made-up inputs it says that even a right model may be unstable."""
+        """The error for wrong answers; for made-up inputs it says that even a right model may be unstable."""
         fix = None
         if self.samples.are_synthetic:
             name = self.case.model.name
@@ -189,7 +189,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
         loaded, limits = self.loader.ensure_loaded("online"), self.answer_limits
         served = self.loader.served
-        self.loader.leave_gpu()  # which the limits may have used
+        self.loader.leave_gpu()  # `answer_limits` may have used its memory
         return GateContext(
             served,
             loaded,
@@ -222,7 +222,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             if (problem := why_undeclared(tensor, None if row is None else row[None])) is not None:
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
-        # As no cost was measured, these are one limit for all outputs, which noise cannot widen.
+        # As no cost was measured, all outputs share one limit, which noise cannot widen.
         return alone.across_kernels
 
     def job(self, point: speed.LoadPoint, expected: ExpectedAnswers, request_s: float = 0.0) -> LoadJob:

@@ -73,7 +73,7 @@ def add_baselines(run: CaseRun, baseline: CaseRun, states: Sequence[PointState])
 
 
 def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
-    """The load data for case and baseline: the case's own, or less if the baseline lacks some shapes."""
+    """The load data for case and baseline: the case's own, or only samples of the shapes that both take."""
     if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
         return run.loader.served.data
     return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))

@@ -30,7 +30,7 @@ class CaseScope:
     requested: Case
     model_run: ModelRun
     settings: Settings
-    """The suite's, or for a baseline those with another server or repository."""
+    """The suite's settings, or for a baseline those with another server or repository."""
     role: Role = ""
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 

@@ -100,8 +100,8 @@ class ConvertedSearch:
 
 
 class RepositorySearch:
-    """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
-    given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
+    """Searches a --repository model's configurations. The expected answers are its own configuration's, given
+    before another is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
     def __init__(self, run: CaseRun, described: DescribedModel) -> None:
         self.run, self.entry = run, described.entry
@@ -143,7 +143,7 @@ class RepositorySearch:
             with loader.changing_to(loaded):
                 config = configuration.apply_variant(self.completed, self.completed, variant)
                 load_folder(self.run.server, self.folder, config)
-                as_own = dataclasses.replace(loaded, variant=own.variant)  # whose largest batch the case has
+                as_own = dataclasses.replace(loaded, variant=own.variant)  # the case has its largest batch
                 for check in (reload_gate, in_flight_gate):
                     if wrong := check(dataclasses.replace(self.gate_context, loaded=as_own)).result.fault:
                         raise AccuracyError(f"answers change: {wrong}", where=self.run.case)

@@ -62,9 +62,9 @@ _PRINTED = {
 
 @functools.cache
 def nvidia_names(model: str, scenario: str) -> Mapping[str, tuple[str, ...]]:
-    """The names in a model's tables, as printed and in their order: of `columns`; of `parameters`, settings
-    that the scenario's tables share, if not each table lists all of its own; and of the `configuration`,
-    settings beside each table, some only where they apply. A micro model uses those of its full size, an
+    """The names that a model's tables print, in their order: the `columns`; the `parameters`, settings that
+    all tables of the scenario share, unless each table lists all of its own; and the `configuration`,
+    settings beside each table, some only where they apply. A micro model uses the names of its full size, an
     unpublished model ResNet50's, and an unpublished scenario those of the model's other scenario."""
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
     if not path.exists():

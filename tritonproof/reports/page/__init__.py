@@ -147,7 +147,7 @@ _CHOICES = ("target", "model", "format", "precision")
 
 
 def _without_legend(block: Block) -> Block:
-    """A block; of a table of the fastest cases, without what the summary of all cases also says."""
+    """The block; a table of the fastest cases without its legend and notes, which the summary also has."""
     if not isinstance(block, Table):
         return block
     columns = [dataclasses.replace(column, meaning="") for column in block.columns]

@@ -92,7 +92,7 @@ def as_csv(blocks: Iterable[Block]) -> str:
             values: dict[str, Any] = {"Section": section}
             for column, cell in zip(table.columns, cells, strict=True):
                 title, text = column.title, None if cell.text == NOTHING else plain(cell.text)
-                if column is NOTES:  # the codes say more than their letters
+                if column is NOTES:  # the column of marks has their codes instead of letters
                     continue
                 values[title] = cell.value if title in numeric else text
                 if cell.low is not None:
