@@ -31,9 +31,7 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
 
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
     command = [sys.executable, "-S", "-m", "tritonproof", "new", "mine", "--to", str(tmp_path / "mine.py")]
-
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-
     assert result.returncode == 0, result.stderr
     assert str(tmp_path / "mine.py") in result.stdout, "and says how to prove it"
     assert (tmp_path / "mine.py").is_file()

@@ -36,4 +36,5 @@ def test_unmarked_numbers_tell_no_speed(part: type) -> None:
     hints = get_type_hints(part, include_extras=True)
     is_hidden = part is Efficiency and is_marked(get_type_hints(Record, include_extras=True)["efficiency"])
     speeds = {name for name, hint in hints.items() if is_hidden or is_marked(hint)}
-    assert {name for name, hint in hints.items() if is_number(hint)} - speeds == NO_SPEED[part]
+    numbers = {name for name, hint in hints.items() if is_number(hint)}
+    assert numbers - speeds == NO_SPEED[part], "mark a speed with SPEED; list other numbers in NO_SPEED"

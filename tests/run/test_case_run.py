@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,17 +17,22 @@ from tests.gates.made_up_model import CASE_LIMITS
 from tests.helpers import ROOT, present, preset, settings
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
+from tritonproof.accuracy.answer_comparison import ExpectedAnswers
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
+from tritonproof.record.setup import Serving
+from tritonproof.record.speed import LoadPoint
 from tritonproof.run import prepared_case
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.preparing import run_of_case
+from tritonproof.settings.options import options_of
+from tritonproof.settings.settings import Settings
 
 Example = tuple[Path, dict[str, Any], list[str]]
 """CONTRIBUTING's example: the folder of its builds, its names, and the lines that it prints."""
@@ -116,6 +122,16 @@ def test_answers_alone_are_not_expected_under_load_unless_as_declared(run_of: Ru
     integers = dataclasses.replace(MODEL, outputs=(dataclasses.replace(MODEL.outputs[0], dtype="INT32"),))
     with pytest.raises(AccuracyError, match="is FP32, and declared INT32"):
         assert run_of(prepare(case=toy.case(integers))).expected_answers
+
+
+def test_option_of_each_pass_is_handed_to_the_job_and_recorded(run_of: RunOf) -> None:
+    run = run_of(prepare(described=None))
+    run.settings = given = Mock()
+    job = run.job(LoadPoint("online", 1, 1), ExpectedAnswers({}, CASE_LIMITS.kernels))
+    recorded = {*Serving.__struct_fields__} - {"triton"}  # of which the version is recorded
+    for part, fields in ((job, vars(job).keys()), (run.loader.serving_by("python"), recorded)):
+        options = options_of(Settings).keys() & fields
+        assert [getattr(part, name) for name in options] == [getattr(given, name) for name in options] != []
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])
