@@ -14,7 +14,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.record import Record, correctness, fields, record_files, sample_files, speed
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.reports.correctness_text import unmeasured_text
-from tritonproof.reports.phrases import first_of, setup_facts
+from tritonproof.reports.phrases import first_of, setting_text, setup_facts
 from tritonproof.reports.publishable import Publishable, publishable
 
 
@@ -173,7 +173,8 @@ def _case_change(
 
 def setting_changes(before: Record, after: Record) -> list[SettingChange]:
     """The settings of machine, server, deployment and build that are not the same."""
-    old, new = setup_facts(before), setup_facts(after)
+    setups = map(setup_facts, (before, after))
+    old, new = ({name: setting_text(value) for name, value in setup.items()} for setup in setups)
     return [
         SettingChange(name, old.get(name, "none"), new.get(name, "none"))
         for name in dict.fromkeys([*old, *new])

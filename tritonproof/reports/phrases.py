@@ -91,7 +91,7 @@ def setting_text(value: Any) -> str:
     return str(value) if isinstance(value, int | str) else " ".join(map(str, value or ())) or "none"
 
 
-def setup_facts(record: Record) -> Mapping[str, str]:
+def setup_facts(record: Record) -> Mapping[str, Any]:
     """The settings of case, machine, server, deployment and build by their names: `versions.torch`."""
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
@@ -105,8 +105,7 @@ def setup_facts(record: Record) -> Mapping[str, str]:
         "deployment": structs.asdict(record.deployment),
         "build": {"digest": record.build.digest[:12], **build},  # its time and size are results
     }
-    named = ((f"{part}.{name}", value) for part, values in parts.items() for name, value in values.items())
-    return {name: setting_text(value) for name, value in named}
+    return {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
 def counted(number: int, noun: str) -> str:

@@ -73,7 +73,7 @@ _NOT_SHARED = ("case", "build", "machine.gpu_uuids", "serving.backend", "serving
 """What ranked records may differ in: the backend and its libraries are the format's, TF32 the precision's."""
 
 
-def comparable_setup(record: Record) -> frozenset[tuple[str, str]]:
+def comparable_setup(record: Record) -> frozenset[tuple[str, Any]]:
     """What ranked records share: machine (equal GPUs count as one), server, transport, settings."""
     return frozenset(fact for fact in setup_facts(record).items() if not fact[0].startswith(_NOT_SHARED))
 

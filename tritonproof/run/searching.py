@@ -35,9 +35,8 @@ def search_for_fastest(run: CaseRun) -> Iterator[speed.Search]:
     winner's config.pbtxt, and its differences from a user's own, to `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan()
     assert goal is not None
-    searched: ConvertedSearch | RepositorySearch = ConvertedSearch(run)
-    if (described := run.described) is not None:
-        searched = RepositorySearch(run, described)
+    searched: ConvertedSearch | RepositorySearch
+    searched = ConvertedSearch(run) if run.described is None else RepositorySearch(run, run.described)
     space = searched.space()
     search = f"search within {goal.latency_budget_ms:g} ms"
 
